@@ -7,7 +7,7 @@ import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
 import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
 import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
-import { ALL_KEYS, CIDR_KEYS, CIDR_LIMIT, KEY_NAMES, type KeyKind } from '../lib/config/keys.ts';
+import { ALL_KEYS, CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, type KeyKind } from '../lib/config/keys.ts';
 import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
@@ -93,7 +93,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
       ['key', 'value, default', 'meaning'],
       [
         ...ALL_KEYS.map(([name, { kind, description }]) => [`\`${name}\``, VALUE_OF[kind], description]),
-        [`\`${CIDR_LIMIT.name}\``, 'whole number, `--cidr-limit`', CIDR_LIMIT.description],
+        [`\`${CIDR_LIMIT_KEY.name}\``, 'whole number, `--cidr-limit`', CIDR_LIMIT_KEY.description],
       ],
     ),
     'flags of commands': table(

@@ -1,9 +1,9 @@
-import { ALL_KEYS, CIDR_LIMIT } from '../lib/config/keys.ts';
+import { ALL_KEYS, CIDR_LIMIT_KEY } from '../lib/config/keys.ts';
 import { ITEM_SCHEMAS } from '../lib/config/list-key.ts';
 
 /** The JSON Schema of a config file. */
 export function configSchema() {
-  const { name: limit, remedy, schema, ...about } = CIDR_LIMIT;
+  const { name: limit, remedy, schema, ...about } = CIDR_LIMIT_KEY;
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     $id: 'urn:ip-masq-agent:schema:config',

@@ -27,28 +27,28 @@ export function sharedFlags(texts: Texts, dataplane: Dataplane | undefined): rea
  * agent says is checked as a command line is.
  *
  * @param uses the flags that the command uses
- * @returns the texts of all flags, and what to tell of those of the agent
+ * @returns the texts of all flags, and what to tell the user of those of the agent
  */
 export async function withAgentFlags(
   given: Texts,
   uses: readonly FlagName[],
-): Promise<{ readonly texts: Texts; readonly notes: readonly string[] }> {
+): Promise<{ readonly flagTexts: Texts; readonly notes: readonly string[] }> {
   const holder = await findHolder();
-  if (holder.kind === 'none') return { texts: given, notes: [] };
+  if (holder.kind === 'none') return { flagTexts: given, notes: [] };
   const wanted = uses.filter((name) => SHARED_FLAGS.includes(name) && !given.has(name));
   if (holder.kind === 'unproven' || holder.introduction === undefined) {
     const reason = holder.kind === 'unproven' ? holder.reason : 'it does not answer';
     const note = `the flags of the agent on this node are unknown: ${reason}; assuming the defaults of those that you do not give`;
-    return { texts: given, notes: [note] };
+    return { flagTexts: given, notes: [note] };
   }
   const { version, flags } = holder.introduction;
   const { told, notes } = validFlags(flags, wanted);
-  const texts = new Map([...given, ...told]);
+  const flagTexts = new Map([...given, ...told]);
   // The dataplane is always told, and shown in another place.
   const changed = [...told].filter(([name, text]) => text !== FLAGS[name].default && name !== 'backend');
-  if (changed.length === 0) return { texts, notes };
+  if (changed.length === 0) return { flagTexts, notes };
   const shown = changed.map(([name, text]) => `--${name}=${text}`).join(' ');
-  return { texts, notes: [...notes, `used the flags of the running agent, ${version}: ${shown}`] };
+  return { flagTexts, notes: [...notes, `used the flags of the running agent, ${version}: ${shown}`] };
 }
 
 /** The flags of the agent that holds the lock, as far as it tells them; undefined if it does not answer. */

@@ -5,7 +5,7 @@ export function buildInfo(): Build {
   return {
     version: process.env['IP_MASQ_AGENT_VERSION'] ?? 'unbuilt',
     commit: process.env['IP_MASQ_AGENT_COMMIT'] ?? 'unknown',
-    node: process.version,
+    nodejs: process.version,
   };
 }
 
@@ -15,6 +15,6 @@ export function buildInfo(): Build {
  * @param digits how many digits of the commit; all if absent
  */
 export function versionText(digits?: number): string {
-  const { version, commit, node } = buildInfo();
-  return `ip-masq-agent ${version} (commit ${commit.slice(0, digits)}, Node.js ${node})`;
+  const { version, commit, nodejs } = buildInfo();
+  return `ip-masq-agent ${version} (commit ${commit.slice(0, digits)}, Node.js ${nodejs})`;
 }

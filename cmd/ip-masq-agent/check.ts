@@ -7,7 +7,7 @@ import { type Problem, problem } from '../../lib/config/problem.ts';
 import { readExpectations } from '../../lib/inputs/expectations.ts';
 import { readFile } from '../../lib/inputs/input.ts';
 import { failedExpectations } from '../../lib/policy/checks.ts';
-import { unmasqueraded } from '../../lib/policy/flatten.ts';
+import { notMasqueradedDestinations } from '../../lib/policy/flatten.ts';
 import { compilePolicy, type Family } from '../../lib/policy/policy.ts';
 import { configFileText } from '../../lib/report/config-file-text.ts';
 import { githubReport } from '../../lib/report/github.ts';
@@ -26,9 +26,9 @@ import { noteDefaults, readReport } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
-export async function check({ flags, operands, texts }: Args<typeof CHECK_FLAGS>): Promise<number> {
+export async function check({ flags, operands, flagTexts }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const { expect } = flags;
-  if (texts.get('expect') === '') throw new UsageError('--expect needs a file');
+  if (flagTexts.get('expect') === '') throw new UsageError('--expect needs a file');
   const expected = expect === '' ? undefined : await readExpectFile(expect, flags);
   const found = await readReport(flags, [...operands, ...flags.filename]);
   const { config } = found;
@@ -83,7 +83,7 @@ function mergedText({ config }: CheckReport, flags: CheckFlags): string {
 
 /** The number of addresses that are not masqueraded. An address in several entries counts once, exceptions do not. */
 function sizeLine(config: MergedConfig, family: Family): string {
-  const set = unmasqueraded(compilePolicy(config, family));
+  const set = notMasqueradedDestinations(compilePolicy(config, family));
   const size = sizeOf(set.ranges);
   const are = size === 1n ? 'is' : 'are';
   return `${family}: ${counted(set.ranges.length, 'range')}, ${countedAddresses(size)} ${are} not masqueraded`;

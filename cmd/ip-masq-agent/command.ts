@@ -9,7 +9,7 @@ export interface CommandLine {
   /** The words that are not flags, without the command. */
   readonly operands: readonly string[];
   /** The texts that the command line gives for flags, by name. */
-  readonly texts: ReadonlyMap<string, string>;
+  readonly flagTexts: ReadonlyMap<string, string>;
   /** Flags of klog on the command line; they have no effect. */
   readonly ignored: readonly string[];
 }
@@ -58,18 +58,18 @@ export function command<Own extends FlagTable>(definition: Definition<Own>): Com
     ...description,
     async run(line) {
       // What is wrong by itself is said before the agent is asked.
-      checkGiven(flagValues(FLAGS, line.texts));
-      let { texts } = line;
+      checkGiven(flagValues(FLAGS, line.flagTexts));
+      let { flagTexts } = line;
       let notes: readonly string[] = [];
-      if (asksAgent?.(flagValues(own, texts), line.operands) === true) {
+      if (asksAgent?.(flagValues(own, flagTexts), line.operands) === true) {
         const { withAgentFlags } = await import('./agent-flags.ts');
-        ({ texts, notes } = await withAgentFlags(texts, uses));
+        ({ flagTexts, notes } = await withAgentFlags(flagTexts, uses));
       }
       try {
-        const flags = { ...flagValues(FLAGS, texts), ...flagValues(own, texts) };
+        const flags = { ...flagValues(FLAGS, flagTexts), ...flagValues(own, flagTexts) };
         checkTogether(flags);
         const work = await load();
-        return await work({ ...line, flags, texts });
+        return await work({ ...line, flags, flagTexts });
       } catch (error) {
         // Where they come from does not matter then.
         if (error instanceof UsageError) notes = [];

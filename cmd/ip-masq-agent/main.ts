@@ -56,10 +56,10 @@ async function dispatch(args: ParsedArgs): Promise<number> {
  * Whether the command keeps running, as the main process of a container: it then stops in order, and writes the reason
  * of a failure to the termination log. A command that is run by hand in the same pod must not write there.
  */
-function isFirstProcess({ command, texts }: ParsedArgs): boolean {
+function isFirstProcess({ command, flagTexts }: ParsedArgs): boolean {
   return (
     command === 'run' ||
-    (command === 'render' && ['true', 't', '1'].includes(texts.get('watch')?.toLowerCase() ?? ''))
+    (command === 'render' && ['true', 't', '1'].includes(flagTexts.get('watch')?.toLowerCase() ?? ''))
   );
 }
 

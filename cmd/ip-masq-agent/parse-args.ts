@@ -38,26 +38,26 @@ const ASKED_FLAGS = {
  * @throws {UsageError}
  */
 export function parseArgs(argv: readonly string[]): ParsedArgs {
-  const texts = new Map<string, string>();
+  const flagTexts = new Map<string, string>();
   const words: string[] = [];
   const rest = [...argv];
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
     if (word === '--') words.push(...rest.splice(0));
     else if (word === '-' || !word.startsWith('-')) words.push(word);
-    else readFlag(word, rest, texts);
+    else readFlag(word, rest, flagTexts);
   }
   const [command = 'run', ...operands] = words;
-  const { h, help, version } = flagValues(ASKED_FLAGS, texts);
+  const { h, help, version } = flagValues(ASKED_FLAGS, flagTexts);
   if (help || h) commandNamed(command, COMMANDS);
-  else if (!version) checkCommandLine(command, operands, texts);
-  const ignored = [...texts.keys()].filter(
+  else if (!version) checkCommandLine(command, operands, flagTexts);
+  const ignored = [...flagTexts.keys()].filter(
     (name) => !ALL_FLAGS.has(name) && !Object.hasOwn(ASKED_FLAGS, name),
   );
-  return { command, operands, texts, ignored, help: help || h, version };
+  return { command, operands, flagTexts, ignored, help: help || h, version };
 }
 
 /** Adds the text of a flag; takes it from the words that follow if the flag needs one and has none of its own. */
-function readFlag(word: string, rest: string[], texts: Map<string, string>): void {
+function readFlag(word: string, rest: string[], flagTexts: Map<string, string>): void {
   const [, given, inline] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word) ?? [];
   if (given === undefined) throw new UsageError(`${quote(word)} is not a flag`);
   const name = LETTERS.get(given) ?? given;
@@ -70,14 +70,14 @@ function readFlag(word: string, rest: string[], texts: Map<string, string>): voi
     );
   const text = inline ?? (takesValue ? rest.shift() : 'true');
   if (text === undefined || (needsText && text === '')) throw new UsageError(`--${name} needs a value`);
-  const before = repeats ? texts.get(name) : undefined;
-  texts.set(name, before === undefined ? text : `${before}\0${text}`);
+  const before = repeats ? flagTexts.get(name) : undefined;
+  flagTexts.set(name, before === undefined ? text : `${before}\0${text}`);
 }
 
 function checkCommandLine(
   name: string,
   operands: readonly string[],
-  texts: ReadonlyMap<string, string>,
+  flagTexts: ReadonlyMap<string, string>,
 ): void {
   const { operands: wanted = '', own } = commandNamed(name, COMMANDS);
   const [first] = operands;
@@ -87,7 +87,7 @@ function checkCommandLine(
     throw new UsageError(`${name} needs an argument: see ${name} --help`);
   if (!wanted.includes('…') && operands.length > 1)
     throw new UsageError(`${name} takes one argument, but got ${quote(operands[1] ?? '')} too`);
-  for (const given of texts.keys()) {
+  for (const given of flagTexts.keys()) {
     const foreign = ALL_FLAGS.has(given) && !Object.hasOwn(FLAGS, given) && !Object.hasOwn(own, given);
     if (foreign) throw new UsageError(`${name} does not take --${given}: see ${name} --help`);
   }

@@ -2,7 +2,7 @@ import { PortCounter, type PortUse } from '../../lib/flows/ports-in-use.ts';
 import { MOST_FLOWS, readFlows } from '../../lib/flows/read.ts';
 import { Conntrack, type Flow } from '../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { ownAddresses } from '../../lib/node/own-addresses.ts';
+import { createIsLocal } from '../../lib/node/own-addresses.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { counted, truncated } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
@@ -39,7 +39,7 @@ interface Uses {
 async function usesOf(flags: FlagValues): Promise<Uses> {
   using conntrack = new Conntrack();
   const flows = conntrack.entries();
-  const counter = new PortCounter(Math.min(flows, MOST_FLOWS), flags['to-ports'], ownAddresses());
+  const counter = new PortCounter(Math.min(flows, MOST_FLOWS), flags['to-ports'], createIsLocal());
   const read = async (to: { add(flow: Flow): void }) => {
     if (!(await readFlows(conntrack, undefined, (flow) => to.add(flow))))
       throw new SystemError(`conntrack holds more than ${MOST_FLOWS} connections: they are not read`);

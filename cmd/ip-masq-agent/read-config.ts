@@ -74,8 +74,8 @@ export async function readReport(flags: InputFlags, paths: readonly string[]): P
 }
 
 /** Says that the defaults apply, if they do: on standard error if standard output is for programs. */
-export function noteDefaults({ configFiles }: MergedConfig, flags: FlagValues, forPeople: boolean): void {
-  if (configFiles.length > 0) return;
+export function noteDefaults({ configFileNames }: MergedConfig, flags: FlagValues, forPeople: boolean): void {
+  if (configFileNames.length > 0) return;
   const note = `no config file in ${flags['config-dir']}: the defaults apply`;
   if (forPeople) print(`${printable(note)}\n`);
   else complain(`note: ${note}`);

@@ -6,8 +6,8 @@ interface WatchOptions<Event> {
   readonly open: () => AsyncIterable<Event> & Disposable;
   /** The watch has begun: what came before is not told. */
   readonly onStart: () => void;
-  /** The next event waits for its end. */
-  readonly onEvent: (event: Event) => Promise<void>;
+  /** The next event waits for its end. Absent if to open the watch is enough. */
+  readonly onEvent?: (event: Event) => Promise<void>;
   /** Takes note of a failure, and returns whether to begin again. What it throws ends the watch. */
   readonly onFailure: (error: unknown) => boolean;
   /** Milliseconds until a watch that has failed begins again. */
@@ -23,7 +23,7 @@ export async function keepWatching<Event>(options: WatchOptions<Event>): Promise
       using watch = open();
       using _ = addAbortListener(signal, () => watch[Symbol.dispose]());
       onStart();
-      for await (const event of watch) await onEvent(event);
+      for await (const event of watch) await onEvent?.(event);
     } catch (error) {
       if (!signal.aborted && !onFailure(error)) return;
     }

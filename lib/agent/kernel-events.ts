@@ -47,8 +47,12 @@ export class KernelEvents {
   #known: () => number | undefined = () => undefined;
   #own: readonly string[] = [];
 
-  /** @param known the generation of nf_tables that the last sync has covered; undefined if that is unknown */
-  follow(known: () => number | undefined, { iptables }: Pick<Dataplane, 'iptables'>): void {
+  /**
+   * Attaches the dataplane in use. Until then no event counts as covered by a sync.
+   *
+   * @param known the generation of nf_tables that the last sync has covered; undefined if that is unknown
+   */
+  attach(known: () => number | undefined, { iptables }: Pick<Dataplane, 'iptables'>): void {
     this.#known = known;
     this.#own = ownProcesses(iptables);
   }

@@ -75,11 +75,11 @@ export function createReader(
   };
 }
 
-/** What the agent keeps: the last valid config; before there is one, the node as it is, if `keepIf` says so. */
-export function keptClause(keepIf: () => Promise<boolean>): Keep {
+/** Keeps the last valid config; before there is one, the node as it is, if it has rules to keep. */
+export function keepDecision(hasRulesToKeep: () => Promise<boolean>): Keep {
   return async (valid) => {
     if (valid !== undefined) return 'the last valid config stays in use until it is valid again';
-    return (await keepIf()) ? 'nothing on this node changes until the config is valid' : undefined;
+    return (await hasRulesToKeep()) ? 'nothing on this node changes until the config is valid' : undefined;
   };
 }
 

@@ -1,7 +1,7 @@
 import { formatAddress } from '../cidr/address.ts';
 import { formatRemark, type Remark } from '../config/problem.ts';
 import type { Logger } from '../log/log.ts';
-import { bestAddresses, type NodeAddress, nodeAddresses, type Policy } from '../policy/policy.ts';
+import { type AddressRequest, addressRequests, bestAddresses, type Policy } from '../policy/policy.ts';
 import { counted, truncatedText } from '../text/words.ts';
 
 /** The most ranges and the most addresses that are named one by one. */
@@ -9,9 +9,11 @@ const MOST = 10;
 
 /** Tells of each range that does not hold exactly one best address of the node, and when that changes. */
 export function logAddresses(log: Logger, before: readonly Policy[], after: readonly Policy[]): void {
-  const known = new Map(before.flatMap(nodeAddresses).map((one) => [one.range.text, remarkOn(one).message]));
+  const known = new Map(
+    before.flatMap(addressRequests).map((one) => [one.range.text, remarkOn(one).message]),
+  );
   const changed = after
-    .flatMap(nodeAddresses)
+    .flatMap(addressRequests)
     .filter((one) => remarkOn(one).message !== known.get(one.range.text))
     .filter((one) => !isFine(one) || known.has(one.range.text));
   for (const one of changed.slice(0, MOST)) {
@@ -24,7 +26,7 @@ export function logAddresses(log: Logger, before: readonly Policy[], after: read
 
 /** Each range that does not hold exactly one best address of the node, at most a few, and then a count of the others. */
 export function addressRemarks(policies: readonly Policy[]): readonly Remark[] {
-  const all = policies.flatMap(nodeAddresses).filter((one) => !isFine(one));
+  const all = policies.flatMap(addressRequests).filter((one) => !isFine(one));
   const more = all.length - MOST;
   const named = all.slice(0, MOST).map(remarkOn);
   if (more <= 0) return named;
@@ -32,12 +34,12 @@ export function addressRemarks(policies: readonly Policy[]): readonly Remark[] {
   return [...named, { message, remedy: 'resolve those that are named, then run it again' }];
 }
 
-function isFine(address: NodeAddress): boolean {
+function isFine(address: AddressRequest): boolean {
   return bestAddresses(address).length === 1;
 }
 
 /** Which addresses the node has in the range, and what to do if it is not exactly one. */
-function remarkOn(address: NodeAddress): Remark {
+function remarkOn(address: AddressRequest): Remark {
   const { range, origin: at } = address;
   const best = bestAddresses(address);
   const [first, ...others] = best;

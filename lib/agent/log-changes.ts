@@ -26,7 +26,7 @@ export function logConfig(
   { config, problems, configFiles }: LoadedConfig,
   mayBeVolume: boolean,
 ): void {
-  if (mayBeVolume && config?.configFiles.length === 0) log.warn(describeConfig(config), EMPTY_VOLUME);
+  if (mayBeVolume && config?.configFileNames.length === 0) log.warn(describeConfig(config), EMPTY_VOLUME);
   else if (config !== undefined) log.info(describeConfig(config), headline(config));
   const frame = problemFramer(configFiles);
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
@@ -36,18 +36,18 @@ export function logConfig(
 export type ChangesByFamily = ReadonlyMap<Family, VerdictChanges>;
 
 /** Warns of config files that the reading before still had, with the verdicts that change now. */
-export function logVanished(
+export function logVanishedConfigFiles(
   log: Logger,
   before: MergedConfig,
-  { configFiles }: MergedConfig,
-  described: ChangesByFamily,
+  { configFileNames }: MergedConfig,
+  policyChanges: ChangesByFamily,
 ): void {
-  const gone = before.configFiles.filter((name) => !configFiles.includes(name));
+  const gone = before.configFileNames.filter((name) => !configFileNames.includes(name));
   if (gone.length === 0) return;
   const names = truncated(gone, MAX_NAMES, String).join(', ');
-  const summaries = Array.from(described, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
+  const summaries = Array.from(policyChanges, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
   log.warn(
-    { verdicts: [...described.values()].flatMap(({ lines }) => lines) },
+    { verdicts: [...policyChanges.values()].flatMap(({ lines }) => lines) },
     `gone since the last reading: ${names}; what they said no longer applies: ${summaries}; if this is not meant, restore the ConfigMap or its key`,
   );
 }
@@ -94,15 +94,15 @@ function logProblem(log: Logger, problem: Problem, text: string): void {
   );
 }
 
-function headline({ configFiles }: MergedConfig): string {
-  if (configFiles.length === 0) return NO_CONFIG;
-  return `config read from ${counted(configFiles.length, 'config file')}`;
+function headline({ configFileNames }: MergedConfig): string {
+  if (configFileNames.length === 0) return NO_CONFIG;
+  return `config read from ${counted(configFileNames.length, 'config file')}`;
 }
 
 function describeConfig(config: MergedConfig): Record<string, unknown> {
   const logged = ALL_KEYS.filter(([, { logged = true }]) => logged);
   const values = logged.map(([name, key]) => [name, key.logValue(config[name])] as const);
-  return { configFiles: config.configFiles, ...Object.fromEntries(values) };
+  return { configFiles: config.configFileNames, ...Object.fromEntries(values) };
 }
 
 function describeRule({ text, entry }: PlannedRule): string {

@@ -12,20 +12,20 @@ import {
   type OwnAddress,
   type Policy,
 } from '../policy/policy.ts';
-import { createReader, keptClause, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
+import { createReader, keepDecision, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
 import { logAddresses } from './log-addresses.ts';
-import { type ChangesByFamily, logChange, logVanished } from './log-changes.ts';
+import { type ChangesByFamily, logChange, logVanishedConfigFiles } from './log-changes.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import { concernsNodeOnly, type Trigger } from './triggers.ts';
+import { needsConfig, type Trigger } from './triggers.ts';
 
 export interface AgentOptions {
   readonly loading: LoadOptions;
   /**
-   * Whether an invalid config leaves the loop running: after a valid one always, before it only as long as this finds
-   * rules of the agent on the node. Absent, an invalid config ends the loop.
+   * With it, an invalid config leaves the loop running: after a valid one always, before it only as long as this finds
+   * rules of the agent on the node. Without it, an invalid config ends the loop.
    */
-  readonly keepIf?: () => Promise<boolean>;
+  readonly hasRulesToKeep?: () => Promise<boolean>;
   /** The node's addresses now. Asked for only if a config needs them. */
   readonly ownAddresses: () => readonly OwnAddress[];
   /** Milliseconds of CPU that this process and its tools have used. */
@@ -48,22 +48,22 @@ export interface Observer extends LoadObserver {
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
   onRetry(error: DataplaneError, seconds: number): void;
   /** The kernel holds the policy of a family. */
-  onSync(event: SyncEvent): void;
+  onSync(event: FamilySyncEvent): void;
   onReconcile(event: ReconcileEvent): void;
   onFailure(families: readonly Family[]): void;
 }
 
 export interface ReconcileEvent {
-  /** Whether no other program has changed them. */
-  readonly wasInSync: boolean;
+  /** Whether no other program has changed the agent's rules since this process applied them; true at its first sync. */
+  readonly wasUntouched: boolean;
   /** Whether the kernel holds the policies now. */
   readonly inSync: boolean;
-  /** The programs that may have changed them, as the kernel names them. */
+  /** The programs that may have changed the agent's rules, as the kernel names them; undefined if it names none. */
   readonly by: readonly string[] | undefined;
 }
 
 /** The end of a sync of one family. */
-export interface SyncEvent {
+export interface FamilySyncEvent {
   readonly policy: Policy;
   /** The plan that was applied; undefined if nothing differed. */
   readonly plan: Plan | undefined;
@@ -97,7 +97,7 @@ export interface Sync {
   /** Whether the kernel gives some packets another verdict than before. */
   readonly newVerdicts: boolean;
   /** The programs that may have made the drift that was found; undefined if there was none. */
-  readonly drift: readonly string[] | undefined;
+  readonly driftBy: readonly string[] | undefined;
   /** Whether the kernel was found to hold the policies at the end. */
   readonly inSync: boolean;
   /** Milliseconds of CPU of a sync that events of the kernel have caused; 0 for other syncs. */
@@ -108,19 +108,19 @@ export interface Sync {
 
 /**
  * Syncs the kernel with the config files, once for each trigger. An error in the config files ends the loop before the kernel
- * is changed: the rules stay as they are. With `keepIf`, the loop goes on with the last valid config.
+ * is changed: the rules stay as they are. With `hasRulesToKeep`, the loop goes on with the last valid config.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
-  { loading, keepIf, ownAddresses, cpuTime, syncTimeout, lock, open }: AgentOptions,
+  { loading, hasRulesToKeep, ownAddresses, cpuTime, syncTimeout, lock, open }: AgentOptions,
   triggers: AsyncIterable<Trigger> | Iterable<Trigger>,
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<TriggerResult, void> {
   const retry = retryOptions(syncTimeout, observer, log, signal);
-  const reader = createReader(loading, keepIf && keptClause(keepIf), observer, log);
+  const reader = createReader(loading, hasRulesToKeep && keepDecision(hasRulesToKeep), observer, log);
   const { families } = loading.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
@@ -128,7 +128,7 @@ export async function* syncs(
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-    if (!concernsNodeOnly(trigger.reason)) await reader.read();
+    if (needsConfig(trigger.reason)) await reader.read();
     const { valid } = reader;
     if (valid === undefined) {
       await lock();
@@ -136,13 +136,13 @@ export async function* syncs(
       continue;
     }
     compiled = compile(valid.config, compiled, families, ownAddresses, log);
-    const { policies, described } = compiled;
+    const { policies, policyChanges } = compiled;
     if (opened === undefined) {
       await lock();
       opened = announceDataplane(await retrying(open, retry), observer, log);
     }
     const before = cpuTime();
-    const context = { hasApplied, described, retry, observer, log };
+    const context = { hasApplied, policyChanges, retry, observer, log };
     let written: Written | undefined;
     while (written === undefined) {
       const { dataplane, fallBack } = opened;
@@ -171,8 +171,8 @@ function announceDataplane(opened: Opened, observer: Observer, log: Logger): Ope
 interface Compiled {
   readonly config: MergedConfig;
   readonly policies: readonly Policy[];
-  /** What they do; undefined if they are not new, or the first ones. */
-  readonly described: ChangesByFamily | undefined;
+  /** What they do to packets that those before did not; undefined if they are not new, or the first ones. */
+  readonly policyChanges: ChangesByFamily | undefined;
 }
 
 /** Compiles the merged config. The policies are the same objects if no address of the node that it asks for has changed either. */
@@ -185,36 +185,36 @@ function compile(
 ): Compiled {
   const before = last?.policies ?? [];
   const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
-  if (config === last?.config && areCompiledFor(own, before)) return { ...last, described: undefined };
+  if (config === last?.config && areCompiledFor(own, before)) return { ...last, policyChanges: undefined };
   const policies = families.map((family) => compilePolicy(config, family, own));
   logAddresses(log, before, policies);
-  const described =
+  const policyChanges =
     last &&
     new Map(
       policies.map((one, index) => [one.family, describePolicyChange(before[index] ?? one, one)] as const),
     );
-  if (last && described) logVanished(log, last.config, config, described);
-  return { config, policies, described };
+  if (last && policyChanges) logVanishedConfigFiles(log, last.config, config, policyChanges);
+  return { config, policies, policyChanges };
 }
 
 interface SyncOptions {
   /** Whether this process has applied a policy before. */
   readonly hasApplied: boolean;
-  /** What the policies do to packets; undefined if they are not new with this sync, or are the first ones. */
-  readonly described: ChangesByFamily | undefined;
+  /** As in `Compiled`; undefined also if the policies are not new with this sync. */
+  readonly policyChanges: ChangesByFamily | undefined;
   readonly retry: RetryOptions;
   readonly observer: Observer;
   readonly log: Logger;
 }
 
-type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'drift' | 'inSync'>;
+type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'driftBy' | 'inSync'>;
 
 /** Brings the policies into the kernel, and tells the observer and the log. */
 async function syncAll(
   policies: readonly Policy[],
   dataplane: Dataplane,
   trigger: Trigger,
-  { hasApplied, described, retry, observer, log }: SyncOptions,
+  { hasApplied, policyChanges, retry, observer, log }: SyncOptions,
 ): Promise<Written> {
   const { changes, inSync, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
@@ -226,13 +226,13 @@ async function syncAll(
   });
   const took = performance.now() - trigger.since;
   const isDrift = [...changes.values()].some(({ drifted }) => drifted);
-  observer.onReconcile({ wasInSync: !isDrift, inSync, by: trigger.by });
+  observer.onReconcile({ wasUntouched: !isDrift, inSync, by: trigger.by });
   let newVerdicts = false;
   for (const policy of policies) {
     const { family } = policy;
     const change = changes.get(family);
-    const verdicts = change && changesOf(change, policy, described);
-    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.hadNoRules === true);
+    const verdicts = change && changesOf(change, policy, policyChanges);
+    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.hadNoEffect === true);
     const { plan, drifted = false } = change ?? {};
     // An event of the kernel after which nothing differs is not reported as a sync.
     if (inSync && (plan !== undefined || trigger.reason !== 'drift'))
@@ -244,16 +244,21 @@ async function syncAll(
     if (change !== undefined || trigger.reason === 'start')
       for (const text of undeletable.get(family) ?? []) log.warn({ family }, text);
   }
-  return { changed: changes.size > 0, newVerdicts, drift: isDrift ? (trigger.by ?? []) : undefined, inSync };
+  return {
+    changed: changes.size > 0,
+    newVerdicts,
+    driftBy: isDrift ? (trigger.by ?? []) : undefined,
+    inSync,
+  };
 }
 
 /** What a change does to packets. What this process applied is known, unless another program has changed it. */
 function changesOf(
   { drifted, observed }: FamilyChange,
   policy: Policy,
-  described: ChangesByFamily | undefined,
+  policyChanges: ChangesByFamily | undefined,
 ): VerdictChanges {
-  const known = drifted ? undefined : described?.get(policy.family);
+  const known = drifted ? undefined : policyChanges?.get(policy.family);
   return known ?? describeKernelChange(observed.verdicts(), policy);
 }
 

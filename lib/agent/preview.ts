@@ -1,6 +1,6 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { Observed, Plan, RuleLocation } from '../dataplane/dataplane.ts';
-import { ownAddressList } from '../node/own-addresses.ts';
+import { usableSourceAddresses } from '../node/own-addresses.ts';
 import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
 import type { RuleLocationState, UnreadableRuleLocation } from './rule-locations.ts';
 
@@ -36,6 +36,6 @@ export function preview(
   }
   const { observed } = state;
   if (!isKept) return { ...location, plan: observed.planRemoval(), observed };
-  const policy = compilePolicy(config, family, ownAddressList());
+  const policy = compilePolicy(config, family, usableSourceAddresses());
   return { ...location, plan: observed.plan(policy), observed, policy };
 }

@@ -64,7 +64,7 @@ export async function reconcile(
         await plan.apply().catch((error: unknown) => {
           const isWhole = plan.remakes || whole.has(plan.family);
           whole.add(plan.family);
-          throw failures.add(plan, error, { isWhole, isFinal: isWhole && !options.hasApplied });
+          throw failures.add(plan, error, { isWhole, mayGiveUp: isWhole && !options.hasApplied });
         });
       }),
     );
@@ -94,18 +94,18 @@ class Failures {
    * The error to throw for a transaction that has failed: another attempt follows, unless it cannot succeed.
    *
    * @param isWhole whether the next attempt can write no more than this one
-   * @param isFinal whether it cannot succeed after some attempts
+   * @param mayGiveUp whether it cannot succeed after some attempts, so that the agent gives up
    */
   add(
     plan: Plan,
     error: unknown,
-    { isWhole, isFinal }: { readonly isWhole: boolean; readonly isFinal: boolean },
+    { isWhole, mayGiveUp }: { readonly isWhole: boolean; readonly mayGiveUp: boolean },
   ): unknown {
     if (!(error instanceof DataplaneError)) return error;
     // Such as a set that another program has made again with other flags, or as a constant one.
     const isSingle = ['refused', 'denied'].includes(error.failure) && !isWhole;
     if (error.failure !== 'raced' && !isSingle) return error;
-    if (!isFinal || this.#count(plan) < MOST_FAILURES)
+    if (!mayGiveUp || this.#count(plan) < MOST_FAILURES)
       return isSingle ? new DataplaneError('raced', error.message, error.remedy) : error;
     const remedy =
       "check whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat), or a foreign rule leads to the agent's chain";
@@ -149,7 +149,7 @@ export async function removeRules(
     if (isDry) return { rules: plan?.current, undeletable: [] };
     await plan?.apply().catch((error: unknown) => {
       depth = 'everything';
-      throw failures.add(plan, error, { isWhole: true, isFinal: true });
+      throw failures.add(plan, error, { isWhole: true, mayGiveUp: true });
     });
     return { rules: plan?.current, undeletable: observed.describeUndeletable() };
   }, options);

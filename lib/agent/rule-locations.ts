@@ -1,5 +1,5 @@
 import { FAMILIES, type Family } from '../cidr/address.ts';
-import type { Dataplane, Observed, OwnRules, RuleLocation } from '../dataplane/dataplane.ts';
+import type { Dataplane, Observed, RuleLocation, RulesAtLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations, openDataplane } from '../dataplane/open.ts';
@@ -7,21 +7,21 @@ import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
 export type RuleLocationState =
-  | (OwnRules & { readonly kind: 'found'; readonly observed: Observed })
+  | (RulesAtLocation & { readonly kind: 'found'; readonly observed: Observed })
   | (RuleLocation & { readonly kind: 'empty'; readonly observed: Observed })
   /** There can be no rules, because the tool or the kernel's support is missing. */
   | (RuleLocation & { readonly kind: 'impossible'; readonly error: DataplaneError })
   | (RuleLocation & { readonly kind: 'unreadable'; readonly error: DataplaneError });
 
-export type ObservedRules = Extract<RuleLocationState, { readonly kind: 'found' }>;
+export type FoundRules = Extract<RuleLocationState, { readonly kind: 'found' }>;
 export type UnreadableRuleLocation = Extract<RuleLocationState, { readonly kind: 'unreadable' }>;
 
 /**
- * Reads a location as at a first observation.
+ * Observes the rules in a location as at a first sync.
  *
  * @param retry how to wait for a busy kernel; if undefined, it cannot be read
  */
-export async function readRuleLocation(
+export async function observeRuleLocation(
   location: RuleLocation,
   retry?: RetryOptions,
 ): Promise<RuleLocationState> {
@@ -38,12 +38,12 @@ export async function readRuleLocation(
   }
 }
 
-export async function readRuleLocations(
+export async function observeRuleLocations(
   locations: readonly RuleLocation[],
   retry?: RetryOptions,
 ): Promise<readonly RuleLocationState[]> {
   const states: RuleLocationState[] = [];
-  for (const location of locations) states.push(await readRuleLocation(location, retry));
+  for (const location of locations) states.push(await observeRuleLocation(location, retry));
   return states;
 }
 
@@ -58,7 +58,7 @@ export interface Survey {
 }
 
 /**
- * Opens the dataplane that an agent would use, and reads all locations, for commands beside the agent.
+ * Opens the dataplane that an agent would use, and observes all locations, for commands beside the agent.
  *
  * @throws {DataplaneError} if no dataplane can be opened
  */
@@ -76,7 +76,7 @@ export async function survey(
   );
   return {
     dataplane,
-    used: await readRuleLocations(used, retry),
-    others: await readRuleLocations(others, retry),
+    used: await observeRuleLocations(used, retry),
+    others: await observeRuleLocations(others, retry),
   };
 }

@@ -13,14 +13,15 @@ import { keepWatching } from './keep-watching.ts';
 import { KernelEvents } from './kernel-events.ts';
 
 /**
- * Why a sync happens. `drift`: another program has changed nf_tables, perhaps the agent's rules; `addresses`: the node's
- * addresses have changed.
+ * Why a sync happens. `drift`: another program may have changed the agent's rules, because events of nf_tables say so or
+ * were lost, the watch has just begun, or the last sync did not end in sync; the sync shows whether there is drift.
+ * `addresses`: the node's addresses have changed.
  */
 export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses';
 
-/** Whether the reason concerns the node alone, not the config files. */
-export function concernsNodeOnly(reason: SyncReason): boolean {
-  return reason === 'drift' || reason === 'addresses';
+/** Whether a sync for this reason reads the config files. The other reasons concern the node alone. */
+export function needsConfig(reason: SyncReason): boolean {
+  return reason !== 'drift' && reason !== 'addresses';
 }
 
 export interface Trigger {
@@ -64,7 +65,7 @@ export class Triggers implements AsyncIterable<Trigger> {
 
   /** Adds a trigger, unless one that does as much is already pending: a reading of the config files includes a reading of the kernel. */
   add(reason: Exclude<SyncReason, 'drift'>): void {
-    if (this.#pending === undefined || (concernsNodeOnly(this.#pending.reason) && !concernsNodeOnly(reason)))
+    if (this.#pending === undefined || (!needsConfig(this.#pending.reason) && needsConfig(reason)))
       this.#pending = { reason, since: performance.now() };
     this.#resume?.();
   }
@@ -77,7 +78,7 @@ export class Triggers implements AsyncIterable<Trigger> {
 
   /** Watches for changes of these tables. Ends with the signal, or if netlink does not work here. */
   watchKernel(
-    netlink: Pick<Netlink, 'watch' | 'noteFailure' | 'hasGivenUp'>,
+    netlink: Pick<Netlink, 'watch' | 'noteFailure' | 'isUnavailableForGood'>,
     tables: readonly WatchedTable[],
   ): Promise<void> {
     const signal = this.#signal;
@@ -85,10 +86,9 @@ export class Triggers implements AsyncIterable<Trigger> {
       open: () => netlink.watch(tables, (changes) => this.addChanges(changes)),
       // Before the watch began, something may have changed.
       onStart: () => this.addChanges({ items: [], lost: true }),
-      onEvent: async () => {},
       onFailure: (error) => {
         netlink.noteFailure(error);
-        return !netlink.hasGivenUp;
+        return !netlink.isUnavailableForGood;
       },
       interval: () => this.interval,
       signal,
@@ -111,7 +111,7 @@ export class Triggers implements AsyncIterable<Trigger> {
       if (!this.#isWatching) this.#watch();
       const { by, since } = this.kernel.takeChanges();
       yield { ...trigger, by, ...(trigger.reason === 'drift' && { since }) };
-      if (!concernsNodeOnly(trigger.reason)) readAt = performance.now();
+      if (needsConfig(trigger.reason)) readAt = performance.now();
     }
   }
 
@@ -157,7 +157,7 @@ export class Triggers implements AsyncIterable<Trigger> {
           this.#warn(error);
         });
       this.#isWatching = true;
-      this.#notices.updateWarnings([], 'watching the config directory again');
+      this.#notices.updateWarnings([], { atEnd: 'watching the config directory again' });
     } catch (error) {
       this.#warn(error);
     }

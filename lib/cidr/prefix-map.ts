@@ -25,8 +25,8 @@ export class PrefixMap<Value> {
     return this.#longest({ family, address: value }, ADDRESS_BITS[family]);
   }
 
-  /** The value of the longest prefix that is shorter than this one and holds it. */
-  nearestAround(prefix: Prefix): Value | undefined {
+  /** The value of the longest prefix that is shorter than this one and holds all of it. */
+  nearestWider(prefix: Prefix): Value | undefined {
     return this.#longest(prefix, prefix.length - 1);
   }
 

@@ -38,7 +38,7 @@ export const MULTICAST = {
 } as const;
 
 /** Addresses that no node has for others to see: packets cannot leave with them. */
-export const UNUSABLE: Readonly<Record<Family, readonly ReservedRange[]>> = {
+export const UNUSABLE_AS_SOURCE: Readonly<Record<Family, readonly ReservedRange[]>> = {
   IPv4: [
     reserved('0.0.0.0/8', 'RFC 1122'),
     reserved('127.0.0.0/8', 'RFC 1122'),

@@ -3,18 +3,23 @@ import type { FileOrigin } from '../text/origin.ts';
 import { partitionPoint } from '../text/partition-point.ts';
 import { fileProblem, type Problem, type ProblemKind, problem } from './problem.ts';
 
-/** One config file as text, known by its file name. */
-export interface ConfigFile {
+/** A file as text: a config file, or one that holds config files. */
+export interface TextFile {
+  /** What messages call it. */
   readonly name: string;
   readonly text: string;
+}
+
+/** One config file as text, known by its file name. */
+export interface ConfigFile extends TextFile {
   /** The manifest or other file in which people find the text; undefined if that is a file of the config file's name. */
   readonly embeddedIn?: Embedding;
 }
 
 /** Where another file, such as the manifest of a ConfigMap, holds the text of a config file. */
 export interface Embedding {
-  /** The whole file; its name is what messages call it. */
-  readonly file: ConfigFile;
+  /** The whole file. */
+  readonly file: TextFile;
   readonly line: number;
   readonly column: number;
   /**
@@ -31,8 +36,8 @@ const CONFIG_FILE_PREFIX = 'ip-masq-';
 /** NAME_MAX of Linux, in bytes. */
 const MAX_NAME_BYTES = 255;
 
-/** How the names of files begin that ip-masq-agent-v2 reads: they may be meant as config files. */
-export const NEAR_MISS_PREFIX = 'ip-masq';
+/** How the names of config files and of near misses begin: ip-masq-agent-v2 reads all of them. */
+export const CANDIDATE_PREFIX = 'ip-masq';
 
 export function isConfigFileName(name: string): boolean {
   return name.startsWith(CONFIG_FILE_PREFIX);
@@ -45,17 +50,17 @@ export function isPossibleConfigFileName(name: string): boolean {
 
 /** Whether a file of that name may be meant as a config file. */
 export function isNearMiss(name: string): boolean {
-  return name.startsWith(NEAR_MISS_PREFIX) && !isConfigFileName(name);
+  return name.startsWith(CANDIDATE_PREFIX) && !isConfigFileName(name);
 }
 
 /** What is wrong with a near miss: the end of a sentence. */
 export const nearMissText = `is not read: the name of a config file begins with ${CONFIG_FILE_PREFIX}`;
 
-/** @param configFile the one from which on they are too large */
-export function configLimitProblem(configFile: string, limit: number): Problem {
+/** @param configFileName the one from which on they are too large */
+export function configLimitProblem(configFileName: string, limit: number): Problem {
   const message = `all config files together are larger than ${limit} bytes; from this one on they are not read`;
   const remedy = 'use wider CIDRs, remove comments, or start the agent with a larger --config-limit';
-  return fileProblem(configFile, message, remedy);
+  return fileProblem('unreadable', configFileName, message, remedy);
 }
 
 /** The order in which config files are merged: that of the bytes of their names. */
@@ -125,17 +130,17 @@ export function originIn(configFile: ConfigFile, offset: number): FileOrigin {
   return { kind: 'file', configFile: name, file: file.name, ...at };
 }
 
-const known = new WeakMap<ConfigFile, Uint32Array>();
+const known = new WeakMap<TextFile, Uint32Array>();
 
-/** Where the lines of the config file's own text begin. Found out once, however many problems point there. */
-export function lineStarts(configFile: ConfigFile): Uint32Array {
-  const before = known.get(configFile);
+/** Where the lines of the file's own text begin. Found out once, however many problems point there. */
+export function lineStarts(file: TextFile): Uint32Array {
+  const before = known.get(file);
   if (before !== undefined) return before;
-  const { text } = configFile;
+  const { text } = file;
   let count = 1;
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1;
   const starts = new Uint32Array(count); // a list that grows takes five times the memory
   for (let line = 1; line < count; line += 1) starts[line] = text.indexOf('\n', starts[line - 1]) + 1;
-  known.set(configFile, starts);
+  known.set(file, starts);
   return starts;
 }

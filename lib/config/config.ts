@@ -6,27 +6,28 @@ import type { Problem } from './problem.ts';
 
 export type { MasqueradeAddress } from './list-key.ts';
 
-export interface FileConfig extends ParsedKeys {
-  readonly configFile: string;
+/** What one config file says. */
+export interface ParsedConfig extends ParsedKeys {
+  readonly configFileName: string;
   /** Where nonMasqueradeCIDRs is; where the config file begins if it has none. */
-  readonly listOrigin: Origin;
+  readonly nonMasqueradeOrigin: Origin;
 }
 
 export interface MergedConfig extends MergedKeys {
-  /** Names of the config files, in byte order; none if the defaults apply. */
-  readonly configFiles: readonly string[];
-  /** Conflicts, and what the checks have found; the gravest first. */
-  readonly findings: readonly Problem[];
+  /** In byte order; none if the defaults apply. */
+  readonly configFileNames: readonly string[];
+  /** Conflicts, and what the checks have found: none of them an error in a config that is in use. The gravest first. */
+  readonly problems: readonly Problem[];
 }
 
 /**
  * Judges a merged config without errors by what it does to addresses.
  *
- * @param listOrigins where nonMasqueradeCIDRs is in each config file
+ * @param nonMasqueradeOrigins of each config file, as in `ParsedConfig`
  */
 export type Check = (
   config: MergedConfig,
-  listOrigins: readonly Origin[],
+  nonMasqueradeOrigins: readonly Origin[],
 ) => readonly Omit<Problem, 'severity'>[];
 
 /** What the command line decides about reading and merging, its limits among it. */

@@ -3,7 +3,7 @@ import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
-import type { FileConfig, MasqueradeAddress } from './config.ts';
+import type { MasqueradeAddress, ParsedConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
 import { CIDR_KEYS, LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
@@ -31,7 +31,7 @@ function conflict(
 
 /** All that two origins disagree about, or say twice; of one kind in order of the config files. */
 export function* findConflicts(
-  configs: readonly FileConfig[],
+  configs: readonly ParsedConfig[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
 ): Generator<Problem, void> {
   const itemsOf = (list: CidrKey) =>
@@ -47,7 +47,7 @@ export function* findConflicts(
   yield* addressConflicts(configs, [...firsts, ...leftAlone(masqLinkLocal)]);
 }
 
-function* fromConflicts(configs: readonly FileConfig[]): Generator<Problem, void> {
+function* fromConflicts(configs: readonly ParsedConfig[]): Generator<Problem, void> {
   const items = configs.flatMap((config) => config[FROM]);
   const limiting = items.find(({ value: { family } }) =>
     configs.some((config) => config[FROM].every(({ value }) => value.family !== family)),
@@ -60,7 +60,7 @@ function* fromConflicts(configs: readonly FileConfig[]): Generator<Problem, void
 
 /** What the lists of addresses say twice, in two ways, or without effect. */
 function* addressConflicts(
-  configs: readonly FileConfig[],
+  configs: readonly ParsedConfig[],
   verdicts: readonly Item[],
 ): Generator<Problem, void> {
   const destinations = new PrefixMap<Located<MasqueradeAddress>>();
@@ -99,7 +99,7 @@ function* needlessAddresses(
   for (const item of items) {
     const { destination, range } = item.value;
     const decides = nearest(all, destination);
-    const around = destinations.nearestAround(destination);
+    const around = destinations.nearestWider(destination);
     if (decides?.list === 'nonMasqueradeCIDRs' && !used.has(item)) yield unusedAddress(item, decides);
     else if (around?.value.range.text === range.text)
       yield covered({ ...item, value: destination }, { ...around, value: around.value.destination });
@@ -108,7 +108,7 @@ function* needlessAddresses(
 
 /** The value of the longest prefix that holds all of the prefix. */
 function nearest<Value>(map: PrefixMap<Value>, prefix: Prefix): Value | undefined {
-  return map.get(prefix) ?? map.nearestAround(prefix);
+  return map.get(prefix) ?? map.nearestWider(prefix);
 }
 
 function unusedAddress(item: Located<MasqueradeAddress>, decides: Item): Problem {
@@ -118,7 +118,7 @@ function unusedAddress(item: Located<MasqueradeAddress>, decides: Item): Problem
   return conflict('address-unused', item, message, remedy, decides);
 }
 
-function intervalConflicts(configs: readonly FileConfig[]): Problem[] {
+function intervalConflicts(configs: readonly ParsedConfig[]): Problem[] {
   const [first, ...others] = configs.flatMap(({ resyncInterval }) => resyncInterval ?? []);
   if (first === undefined) return [];
   return others
@@ -151,7 +151,7 @@ function inBothLists(item: Item, first: Item): Problem {
   return conflict('both-lists', item, message, 'remove it from one of the two lists', first);
 }
 
-function linkLocalFlagConflicts(configs: readonly FileConfig[], family: Family): Problem[] {
+function linkLocalFlagConflicts(configs: readonly ParsedConfig[], family: Family): Problem[] {
   const key = LINK_LOCAL_FLAGS[family];
   const flags = configs.flatMap((config) => config[key] ?? []);
   const on = flags.find(({ value }) => value);
@@ -197,7 +197,7 @@ function* nestedItems(items: readonly Item[], builtIn: readonly Item[]): Generat
   const all = new PrefixMap<Item>();
   for (const item of [...items, ...builtIn]) all.set(item.value, item);
   for (const item of items) {
-    const around = all.nearestAround(item.value);
+    const around = all.nearestWider(item.value);
     if (around === undefined) continue;
     if (around.list === item.list) yield covered(item, around);
     // An exception from a default, or from its own config file's entry, is meant as one.

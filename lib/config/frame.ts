@@ -1,7 +1,7 @@
 import { type Colour, type Paint, painter } from '../text/colour.ts';
 import { printable } from '../text/escape.ts';
 import { type FileOrigin, formatOrigin } from '../text/origin.ts';
-import { type ConfigFile, lineStarts } from './config-file.ts';
+import { type ConfigFile, lineStarts, type TextFile } from './config-file.ts';
 import { locationText, type Problem, type Severity, sentence } from './problem.ts';
 
 const FRAME_WIDTH = 120;
@@ -37,7 +37,7 @@ function keyOf(configFile: string, file = ''): string {
   return `${file}\0${configFile}`;
 }
 
-function frameOf(at: FileOrigin, file: ConfigFile | undefined, caret: string): readonly string[] {
+function frameOf(at: FileOrigin, file: TextFile | undefined, caret: string): readonly string[] {
   const line = file && lineAt(file, at.line);
   if (file === undefined || line === undefined) return [];
   const length = line.end - line.start;
@@ -53,7 +53,7 @@ function frameOf(at: FileOrigin, file: ConfigFile | undefined, caret: string): r
 }
 
 /** Where the line begins and ends, without its line break. */
-function lineAt(file: ConfigFile, row: number): { readonly start: number; readonly end: number } | undefined {
+function lineAt(file: TextFile, row: number): { readonly start: number; readonly end: number } | undefined {
   const { text } = file;
   const starts = lineStarts(file);
   const start = starts[row - 1];

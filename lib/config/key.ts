@@ -50,8 +50,8 @@ export interface Key<Kind extends string, Parsed, Merged> extends KeyTraits {
   readonly countsTowardsLimit: boolean;
   /** What to write instead of a value, or of an item, of the wrong shape. */
   remedy(isItem: boolean, isEmpty: boolean): string;
-  /** Reads the value; what the schema refuses is left out without a report. */
-  read(name: string, node: Node | undefined, context: ReadContext): Parsed;
+  /** Takes the value from the YAML; what the schema refuses is left out without a report. */
+  parse(name: string, node: Node | undefined, context: ParseContext): Parsed;
   /** Joins what the config files say, in their order; without any, the default. */
   merge(all: readonly Parsed[]): Merged;
   /** Where it is set to something else than its default; undefined if it is not. */
@@ -69,14 +69,14 @@ export interface Key<Kind extends string, Parsed, Merged> extends KeyTraits {
   plainValue(merged: Merged): unknown;
 }
 
-export interface ReadContext {
+export interface ParseContext {
   readonly families: readonly Family[];
-  readonly report: Report;
+  readonly report: NoteProblem;
   located<Value>(value: Value, node: Node): Located<Value>;
 }
 
 /** Notes a problem with what stands at the offset. A remedy that takes time to find is sought only if it is kept. */
-export type Report = (
+export type NoteProblem = (
   kind: ProblemKind,
   at: { readonly offset: number },
   message: string,

@@ -89,7 +89,7 @@ export type NameOf<Kind extends KeyKind> = {
 }[KeyName];
 
 /** What one config file says: a key that it does not set is undefined, a list that it does not set is empty. */
-export type ParsedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['read']> };
+export type ParsedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['parse']> };
 
 /** What all config files say together. */
 export type MergedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };
@@ -108,7 +108,7 @@ export const LIMITED_KEYS = ALL_KEYS.filter(([, { countsTowardsLimit }]) => coun
 export const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
 
 /** The key that limits the other ones of its own config file, and is not merged. */
-export const CIDR_LIMIT = {
+export const CIDR_LIMIT_KEY = {
   name: 'cidrLimit',
   title: 'Maximum number of CIDRs in this config file',
   description:
@@ -117,8 +117,9 @@ export const CIDR_LIMIT = {
   remedy: 'write a whole number such as 64, without quotes',
 } as const;
 
-export const KEY_NAMES: readonly string[] = [...Object.keys(KEYS), CIDR_LIMIT.name];
+export const KEY_NAMES: readonly string[] = [...Object.keys(KEYS), CIDR_LIMIT_KEY.name];
 
-export function forEachKey<Values>(make: (name: KeyName, key: AnyKey) => unknown): Values {
+/** What `make` returns for each key, by the name of the key. */
+export function mapKeys<Values>(make: (name: KeyName, key: AnyKey) => unknown): Values {
   return Object.fromEntries(ALL_KEYS.map(([name, key]) => [name, make(name, key)])) as Values;
 }

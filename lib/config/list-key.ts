@@ -1,11 +1,11 @@
 import { FAMILY_NAMES } from '../cidr/address.ts';
 import { covers, type ParsedPrefix, type Prefix, parsePrefix } from '../cidr/prefix.ts';
-import { UNUSABLE } from '../cidr/reserved.ts';
+import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
 import { truncated } from '../text/words.ts';
 import { originComment } from './config-file-lines.ts';
-import type { Key, KeyTraits, ReadContext, Schema } from './key.ts';
+import type { Key, KeyTraits, ParseContext, Schema } from './key.ts';
 import { type Node, valueAt } from './yaml.ts';
 
 /** Masqueraded packets to a destination leave with the node's address in a range. Both have the same family. */
@@ -28,7 +28,7 @@ interface ItemKind<Kind extends string, Item> {
   readonly remedy: string;
   readonly emptyRemedy: string;
   /** Undefined if something is wrong with it, which is reported. */
-  read(node: Node, context: ReadContext): Item | undefined;
+  parse(node: Node, context: ParseContext): Item | undefined;
   /** One text for each of its fields. */
   texts(item: Item): readonly string[];
   /** For people. */
@@ -50,7 +50,7 @@ const CIDR: ItemKind<'cidrs', Prefix> = {
   isMap: false,
   remedy: 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"',
   emptyRemedy: 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash',
-  read: readPrefix,
+  parse: parsePrefixNode,
   texts: ({ text }) => [text],
   text: ({ text }) => text,
 };
@@ -94,7 +94,7 @@ const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
   isMap: true,
   remedy: ADDRESS_REMEDY,
   emptyRemedy: ADDRESS_REMEDY,
-  read: readAddress,
+  parse: parseAddressNode,
   texts: ({ destination, range }) => [destination.text, range.text],
   text: ({ destination, range }) => `${destination.text} as the node's address in ${range.text}`,
 };
@@ -129,10 +129,10 @@ function listKey<Kind extends string, Item>(
       if (!isEmpty) return item.remedy;
       return isItem ? item.emptyRemedy : 'write [] for an empty list, or remove the key';
     },
-    read(_, node, context) {
+    parse(_, node, context) {
       if (node?.kind !== 'list') return [];
       return node.items.flatMap((one) => {
-        const value = item.read(one, context);
+        const value = item.parse(one, context);
         return value === undefined ? [] : [context.located(value, one)];
       });
     },
@@ -175,7 +175,7 @@ function itemLines<Item>(item: ItemKind<string, Item>, one: Located<Item>): read
   return [`  - ${first} ${originComment(one)}`, ...others.map((line) => `    ${line}`)];
 }
 
-function readPrefix(node: Node, context: ReadContext): Prefix | undefined {
+function parsePrefixNode(node: Node, context: ParseContext): Prefix | undefined {
   if (node.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
   const remedyOf = (flag: string) => `start the agent with ${flag}, or remove the entry`;
   return checkedPrefix(node.value, parsePrefix(node.value), node, context, remedyOf);
@@ -190,7 +190,7 @@ export function checkedPrefix(
   text: string,
   parsed: ParsedPrefix,
   at: Node,
-  { families, report }: Pick<ReadContext, 'families' | 'report'>,
+  { families, report }: Pick<ParseContext, 'families' | 'report'>,
   remedyOf: (flag: string) => string,
 ): Prefix | undefined {
   if ('error' in parsed) {
@@ -207,14 +207,14 @@ export function checkedPrefix(
   return parsed.prefix;
 }
 
-function readAddress(node: Node, context: ReadContext): MasqueradeAddress | undefined {
+function parseAddressNode(node: Node, context: ParseContext): MasqueradeAddress | undefined {
   if (node.kind !== 'map') return undefined; // the schema said so
   const [destination, range] = ADDRESS.fields.map((name) => {
     const value = valueAt(node, name);
-    return value && readPrefix(value, context);
+    return value && parsePrefixNode(value, context);
   });
   if (destination === undefined || range === undefined) return undefined;
-  const unusable = UNUSABLE[range.family].find(({ prefix }) => covers(prefix, range));
+  const unusable = UNUSABLE_AS_SOURCE[range.family].find(({ prefix }) => covers(prefix, range));
   if (unusable !== undefined) {
     const { prefix, rfc } = unusable;
     const message = `no packet can leave with an address in ${range.text}: ${prefix.text} is reserved (${rfc})`;

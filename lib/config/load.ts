@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
-import type { ConfigOptions, FileConfig, MergedConfig } from './config.ts';
+import type { ConfigOptions, MergedConfig, ParsedConfig } from './config.ts';
 import type { ConfigFile } from './config-file.ts';
 import { LIMITED_KEYS } from './keys.ts';
 import { maxSyntaxMarks } from './limits.ts';
@@ -71,9 +71,9 @@ function* mergeInSteps(
   readProblems: readonly Problem[],
   last?: LoadedConfig,
 ): Steps<MergeResult> {
-  const found = new ProblemList(options.strict);
+  const found = new ProblemList(options);
   for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
-  const configs: FileConfig[] = [];
+  const configs: ParsedConfig[] = [];
   const all: ValidatedFile[] = [];
   let syntaxMarks = maxSyntaxMarks(options.cidrLimitMax);
   let listed = 0;
@@ -93,22 +93,22 @@ function* mergeInSteps(
     yield;
   }
   if (excessive !== undefined && configFiles.length > 1) found.add(tooManyListed(listed, excessive, options));
-  const conflicts = new ProblemList(options.strict);
+  const conflicts = new ProblemList(options);
   const config = mergeConfigs(configs, options, conflicts);
   found.addAll(conflicts);
   yield;
   // What has an error may lack entries: nothing follows from what it does to addresses.
   const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
-  const listOrigins = configs.map(({ listOrigin }) => listOrigin);
+  const nonMasqueradeOrigins = configs.map(({ nonMasqueradeOrigin }) => nonMasqueradeOrigin);
   const checked = isComplete
-    ? options.checkVerdicts(config, listOrigins).map((one) => problem(one.kind, one))
+    ? options.checkVerdicts(config, nonMasqueradeOrigins).map((one) => problem(one.kind, one))
     : [];
   for (const one of checked) found.add(one);
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error'))
     return { config: undefined, problems, validated: all };
-  const everything = gravestFirst([...config.findings, ...checked]);
-  return { config: { ...config, findings: everything }, problems, validated: all };
+  const ofConfig = gravestFirst([...config.problems, ...checked]);
+  return { config: { ...config, problems: ofConfig }, problems, validated: all };
 }
 
 /** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
@@ -144,8 +144,8 @@ function missingFiles(
 }
 
 /** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */
-function withAtMost(config: FileConfig, quota: number): FileConfig {
-  let left = quota;
+function withAtMost(config: ParsedConfig, most: number): ParsedConfig {
+  let left = most;
   const first = <Item>(items: readonly Item[]): readonly Item[] => {
     const kept = items.slice(0, left);
     left -= kept.length;
@@ -161,5 +161,5 @@ function withAtMost(config: FileConfig, quota: number): FileConfig {
 function tooManyListed(listed: number, configFile: ConfigFile, { cidrLimitMax }: ConfigOptions): Problem {
   const message = `all config files together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
   const remedy = 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max';
-  return fileProblem(configFile.embeddedIn?.file.name ?? configFile.name, message, remedy, 'cidr-limit');
+  return fileProblem('cidr-limit', configFile.embeddedIn?.file.name ?? configFile.name, message, remedy);
 }

@@ -1,7 +1,7 @@
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
-import type { ConfigOptions, FileConfig, MergedConfig } from './config.ts';
+import type { ConfigOptions, MergedConfig, ParsedConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
-import { forEachKey, type MergedKeys } from './keys.ts';
+import { type MergedKeys, mapKeys } from './keys.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
@@ -11,23 +11,23 @@ import { gravestFirst, ProblemList } from './problem.ts';
  * @param conflicts gets the conflicts, and counts those that the merged config does not keep
  */
 export function mergeConfigs(
-  configs: readonly FileConfig[],
+  configs: readonly ParsedConfig[],
   { families, noMasqAllReservedRanges }: Pick<ConfigOptions, 'families' | 'noMasqAllReservedRanges'>,
-  conflicts: ProblemList = new ProblemList(false),
+  conflicts: ProblemList = new ProblemList({ strict: false }),
 ): MergedConfig {
-  const merged = forEachKey<MergedKeys>((name, key) => key.merge(configs.map((config) => config[name])));
+  const merged = mapKeys<MergedKeys>((name, key) => key.merge(configs.map((config) => config[name])));
   if (configs.length === 0) {
     const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
     const nonMasqueradeCIDRs = ranges
       .filter(({ prefix }) => families.includes(prefix.family))
       .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', basis: rfc } }) as const);
-    return { configFiles: [], ...merged, nonMasqueradeCIDRs, findings: [] };
+    return { configFileNames: [], ...merged, nonMasqueradeCIDRs, problems: [] };
   }
   const flags = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
   for (const conflict of findConflicts(configs, flags)) conflicts.add(conflict);
   return {
-    configFiles: configs.map(({ configFile }) => configFile),
+    configFileNames: configs.map(({ configFileName }) => configFileName),
     ...merged,
-    findings: gravestFirst(conflicts.reported()),
+    problems: gravestFirst(conflicts.reported()),
   };
 }

@@ -92,8 +92,8 @@ export const KINDS = {
 
 export type ProblemKind = keyof typeof KINDS;
 
-/** The kinds of conflicts, and of what checks find, that a valid config can have, and how grave they are. */
-export const VALID_FINDINGS = Object.entries({ ...CONFLICT_KINDS, ...CHECK_KINDS }).filter(
+/** The kinds of conflicts and of problems from checks that are no errors, so that a valid config can have them; and how grave they are. */
+export const KINDS_OF_VALID_CONFIG = Object.entries({ ...CONFLICT_KINDS, ...CHECK_KINDS }).filter(
   ([, { severity }]) => severity !== 'error',
 );
 
@@ -101,12 +101,8 @@ export function problem(kind: ProblemKind, remark: Remark): Problem {
   return { ...remark, severity: KINDS[kind].severity, kind };
 }
 
-export function fileProblem(
-  file: string,
-  message: string,
-  remedy: string,
-  kind: ProblemKind = 'unreadable',
-): Problem {
+/** A problem of a file as a whole. */
+export function fileProblem(kind: ProblemKind, file: string, message: string, remedy: string): Problem {
   return problem(kind, { at: { kind: 'whole-file', file }, message, remedy });
 }
 
@@ -129,8 +125,8 @@ export class ProblemList {
   readonly #omitted: Counts = { error: 0, warning: 0, info: 0 };
   readonly #strict: boolean;
 
-  /** @param strict whether warnings count as errors */
-  constructor(strict: boolean) {
+  /** @param options `strict`: whether warnings count as errors */
+  constructor({ strict }: { readonly strict: boolean }) {
     this.#strict = strict;
   }
 

@@ -18,11 +18,11 @@ import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import {
   byteOrder,
+  CANDIDATE_PREFIX,
   type ConfigFile,
   configLimitProblem,
   decodeFile,
   isConfigFileName,
-  NEAR_MISS_PREFIX,
   nearMissText,
 } from './config-file.ts';
 import { DEFAULT_LIMITS, MAX_BYTES, MAX_CONFIG_FILES } from './limits.ts';
@@ -84,7 +84,7 @@ function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion
 
   const nearMisses = paths
     .filter((path) => !isConfigFile(path))
-    .map(({ name }) => fileProblem(name, nearMissText, 'rename it', 'not-a-config-file'));
+    .map(({ name }) => fileProblem('not-a-config-file', name, nearMissText, 'rename it'));
   return { id, configFiles, problems: [...failures, ...nearMisses] };
 }
 
@@ -95,7 +95,7 @@ function readConfigFiles(candidates: readonly CandidatePath[], home: string, lim
   for (const [index, path] of candidates.entries()) {
     if (index === MAX_CONFIG_FILES) {
       const message = `is one of more than ${MAX_CONFIG_FILES} config files, of which no more are read`;
-      failures.push(fileProblem(path.name, message, 'join config files'));
+      failures.push(fileProblem('unreadable', path.name, message, 'join config files'));
       break;
     }
     const read = readConfigFile(path, home);
@@ -164,7 +164,7 @@ function listVolume(dir: string, version: string): readonly CandidatePath[] {
 function listCandidates(dir: string): readonly CandidatePath[] {
   // fast-glob takes a missing directory for an empty one; here it is an error.
   statSync(dir);
-  const names = glob.sync(`${NEAR_MISS_PREFIX}*`, {
+  const names = glob.sync(`${CANDIDATE_PREFIX}*`, {
     cwd: dir,
     deep: 1,
     onlyFiles: false,
@@ -176,15 +176,16 @@ function listCandidates(dir: string): readonly CandidatePath[] {
 }
 
 /**
- * The entries of a directory that may be config files or near misses, of both at most one more than are read, in byte order.
- * It reads a few at a time: 50,000 at once would take 25 MB.
+ * The entries of a directory that may be config files or near misses, in no order: of each kind the first in byte order, at
+ * least one more than are read, if there is one, and at most twice as many as are read. It reads a few at a time: 50,000 at
+ * once would take 25 MB.
  */
 function firstEntries(dir: string): readonly Dirent[] {
   const kept: Record<'configFiles' | 'others', Dirent[]> = { configFiles: [], others: [] };
   const open = opendirSync(dir);
   try {
     for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
-      if (!entry.name.startsWith(NEAR_MISS_PREFIX)) continue;
+      if (!entry.name.startsWith(CANDIDATE_PREFIX)) continue;
       const some = kept[isConfigFileName(entry.name) ? 'configFiles' : 'others'];
       some.push(entry);
       if (some.length > 2 * MAX_CONFIG_FILES) some.sort(byName).splice(MAX_CONFIG_FILES + 1);
@@ -207,9 +208,9 @@ function readConfigFile(candidate: CandidatePath, home: string): ConfigFile | Pr
   const { name, path } = candidate;
   try {
     const read = readRegular(path, home);
-    return Buffer.isBuffer(read) ? decodeFile(name, read) : fileProblem(name, ...read);
+    return Buffer.isBuffer(read) ? decodeFile(name, read) : fileProblem('unreadable', name, ...read);
   } catch (error) {
-    return fileProblem(name, ...unreadableReason(error, candidate));
+    return fileProblem('unreadable', name, ...unreadableReason(error, candidate));
   }
 }
 
@@ -250,7 +251,7 @@ function requireConfigError(error: unknown): void {
   throw new SystemError(`cannot read the config: ${errorMessage(error)}; ${remedy}`);
 }
 
-/** Why a file that was listed cannot be read; throws `Changed` if it has merely gone since. */
+/** Why a file that was listed cannot be read; throws `ChangedWhileRead` if it has merely gone since. */
 function unreadableReason(error: unknown, { name, path }: CandidatePath): Unreadable {
   if (error instanceof ChangedWhileRead) throw error;
   requireConfigError(error);

@@ -15,7 +15,7 @@ export function booleanKey(traits: KeyTraits): Key<'flag', Located<boolean> | un
     itemKeys: [],
     countsTowardsLimit: false,
     remedy: () => 'write true or false, without quotes',
-    read(_, node, { located }) {
+    parse(_, node, { located }) {
       if (node?.kind !== 'scalar' || typeof node.value !== 'boolean') return undefined;
       return located(node.value, node);
     },
@@ -41,7 +41,7 @@ export function durationKey(traits: KeyTraits): Key<'duration', Duration, Durati
     itemKeys: [],
     countsTowardsLimit: false,
     remedy: () => 'write a Go duration such as "60s"',
-    read(name, node, { located, report }) {
+    parse(name, node, { located, report }) {
       if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
       const error = intervalError(node.value);
       const milliseconds = parseDuration(node.value);

@@ -1,14 +1,14 @@
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { MAX_LINES } from './limits.ts';
 import { isBlank, isBreak } from './yaml.ts';
 
 /**
- * Counts the marks of a text: characters at which a value, a document or a directive may begin. The YAML parser makes at
- * most six events for each, and keeps them all. Marks in quotes, in blocks and in comments behind a value make no event,
- * but count too.
+ * Counts the syntax marks of a text: the places where a YAML value, a document or a directive may begin. Their number bounds
+ * the memory of the YAML parser, which makes at most six events for each, and keeps them all. Marks in quotes, in blocks and
+ * in comments behind a value make no event, but count too.
  *
  * @param limit how many marks there may be
- * @throws {TextError} if the parser would need too much memory for the text
+ * @throws {PlacedError} if the parser would need too much memory for the text
  */
 export function countSyntaxMarks(text: string, limit: number): number {
   let lines = 0;
@@ -20,14 +20,18 @@ export function countSyntaxMarks(text: string, limit: number): number {
     if (isMark(text[at], text[at + 1], isLineStart)) marks += 1;
     if (marks > limit) {
       const remedy = 'list fewer CIDRs, or start the agent with a larger --cidr-limit-max';
-      throw new TextError('has too many keys and items, counting those of earlier config files', at, remedy);
+      throw new PlacedError(
+        'has too many keys and items, counting those of earlier config files',
+        at,
+        remedy,
+      );
     }
     isLineStart = isBreak(text[at]);
     if (!isLineStart || (text[at] === '\r' && text[at + 1] === '\n')) continue;
     lines += 1;
     if (lines > MAX_LINES) {
       const remedy = 'remove the lines that say nothing, or split the config file';
-      throw new TextError(`has more than ${MAX_LINES} lines`, at, remedy);
+      throw new PlacedError(`has more than ${MAX_LINES} lines`, at, remedy);
     }
   }
   return marks;

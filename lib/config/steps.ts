@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 
-/** Work in steps, of which none takes long: between them other work can be done. */
+/** Work in steps, of which none takes long. Each `yield` ends a step, and lets the event loop answer probes before the next one. */
 export type Steps<Result> = Generator<void, Result>;
 
+/** Takes all steps at once. */
 export function takeSteps<Result>(steps: Steps<Result>): Result {
   let step = steps.next();
   while (!step.done) step = steps.next();

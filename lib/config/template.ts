@@ -3,11 +3,11 @@ import type { Advice } from '../text/advice.ts';
 /** What to do about a text that a program such as Helm has yet to complete. */
 export const RENDER = 'render the template first, such as with helm template';
 
-/** What is wrong if a placeholder of a template stands where a value should be. */
-export const PLACEHOLDER: Advice = { message: 'has "{{", a placeholder of a template', remedy: RENDER };
+/** What is wrong with a text that a program such as Helm has yet to complete. */
+export const TEMPLATE_MARK: Advice = { message: 'has "{{", a placeholder of a template', remedy: RENDER };
 
 /** Where the first `{{` outside of comments is; undefined if there is none. No valid config has one. */
-export function placeholderIn(text: string): number | undefined {
+export function templateMarkIn(text: string): number | undefined {
   let at = text.indexOf('{{');
   while (at !== -1) {
     const lineStart = text.lastIndexOf('\n', at) + 1;

@@ -1,30 +1,30 @@
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
 import { nearest } from '../text/nearest.ts';
 import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
-import type { ConfigOptions, FileConfig } from './config.ts';
+import type { ConfigOptions, ParsedConfig } from './config.ts';
 import { type ConfigFile, originIn, problemIn } from './config-file.ts';
-import type { Report } from './key.ts';
+import type { NoteProblem } from './key.ts';
 import {
-  CIDR_LIMIT,
-  forEachKey,
+  CIDR_LIMIT_KEY,
   KEY_NAMES,
   KEYS,
   type KeyName,
   LIMITED_KEYS,
+  mapKeys,
   type ParsedKeys,
 } from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countSyntaxMarks } from './size.ts';
 import type { Steps } from './steps.ts';
-import { PLACEHOLDER, placeholderIn } from './template.ts';
+import { TEMPLATE_MARK, templateMarkIn } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
 
 export interface ValidatedFile {
   /** What could be understood; not to be applied if a problem is an error. */
-  readonly config: FileConfig;
+  readonly config: ParsedConfig;
   /** From top to bottom. */
   readonly problems: readonly Problem[];
   /** How many errors more there are, which are not kept. */
@@ -53,7 +53,7 @@ export function* validateInSteps(
 ): Steps<ValidatedFile> {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let omitted = 0;
-  const report: Report = (kind, at, ...others) => {
+  const report: NoteProblem = (kind, at, ...others) => {
     if (found.length >= quota.problems) omitted += 1;
     else found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
   };
@@ -69,10 +69,10 @@ export function* validateInSteps(
   const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
   const context = { families: options.families, report, located };
-  const config: FileConfig = {
-    configFile: file.name,
-    listOrigin: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
-    ...forEachKey<ParsedKeys>((name, key) => key.read(name, values.get(name), context)),
+  const config: ParsedConfig = {
+    configFileName: file.name,
+    nonMasqueradeOrigin: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
+    ...mapKeys<ParsedKeys>((name, key) => key.parse(name, values.get(name), context)),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
@@ -86,15 +86,15 @@ type Values = ReadonlyMap<string, Node>;
 function* parseInSteps(
   text: string,
   quota: Quota,
-  report: Report,
+  report: NoteProblem,
 ): Steps<{ readonly root?: MapNode; readonly syntaxMarks: number }> {
   let syntaxMarks = 0;
   try {
     syntaxMarks = countSyntaxMarks(text, quota.syntaxMarks);
     yield;
-    const placeholder = placeholderIn(text);
-    if (placeholder !== undefined) {
-      report('syntax', { offset: placeholder }, PLACEHOLDER.message, PLACEHOLDER.remedy);
+    const templateMark = templateMarkIn(text);
+    if (templateMark !== undefined) {
+      report('syntax', { offset: templateMark }, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);
       return { syntaxMarks };
     }
     const root = parseYaml(text);
@@ -107,13 +107,13 @@ function* parseInSteps(
       report('shape', root, message, 'write keys such as "nonMasqueradeCIDRs:"');
     }
   } catch (error) {
-    if (!(error instanceof TextError)) throw error;
+    if (!(error instanceof PlacedError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
   return { syntaxMarks };
 }
 
-function valuesOf(root: MapNode | undefined, report: Report): Values {
+function valuesOf(root: MapNode | undefined, report: NoteProblem): Values {
   if (root === undefined) return new Map();
   if (isManifest(root)) {
     const remedy =
@@ -126,7 +126,7 @@ function valuesOf(root: MapNode | undefined, report: Report): Values {
 }
 
 /** A list with the keys of its items as the schema spells them, and without others. */
-function withKnownItemKeys(list: Node, name: string, report: Report): Node {
+function withKnownItemKeys(list: Node, name: string, report: NoteProblem): Node {
   const itemKeys = KEYS[name as KeyName]?.itemKeys ?? [];
   if (list.kind !== 'list' || itemKeys.length === 0) return list;
   // Aliases stand for the same item, which may be large.
@@ -143,7 +143,7 @@ function withKnownItemKeys(list: Node, name: string, report: Report): Node {
 }
 
 /** The values of a map by key, keys in any case; reports other keys, and those that are set twice. */
-function knownValues(map: MapNode, known: readonly string[], report: Report): Values {
+function knownValues(map: MapNode, known: readonly string[], report: NoteProblem): Values {
   const keys = new Map<string, Node>();
   const values = new Map<string, Node>();
   for (const { key, value } of map.pairs) {
@@ -167,7 +167,7 @@ function isManifest(root: MapNode): boolean {
   return names.includes('apiVersion') && names.includes('kind');
 }
 
-function reportUnknown(name: string, key: Node, knownKeys: readonly string[], report: Report): void {
+function reportUnknown(name: string, key: Node, knownKeys: readonly string[], report: NoteProblem): void {
   const remedy = () => {
     const near = nearest(name, knownKeys);
     return near === undefined ? `known keys: ${knownKeys.join(', ')}` : `did you mean ${quote(near)}?`;
@@ -181,8 +181,12 @@ function itemsOf(values: Values, key: string): readonly Node[] {
 }
 
 /** The values; of what the lists hold beyond the ceiling, only the number is reported. */
-function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOptions, report: Report): Values {
-  const own = values.get(CIDR_LIMIT.name);
+function withinCeiling(
+  values: Values,
+  { cidrLimit, cidrLimitMax }: ConfigOptions,
+  report: NoteProblem,
+): Values {
+  const own = values.get(CIDR_LIMIT_KEY.name);
   const wanted = own?.kind === 'scalar' && isCount(own.value) ? own.value : cidrLimit;
   if (own !== undefined && wanted > cidrLimitMax) {
     const message = `cidrLimit is ${wanted}, but no config file may list more than ${counted(cidrLimitMax, 'CIDR')}`;
@@ -196,12 +200,12 @@ function withinCeiling(values: Values, { cidrLimit, cidrLimitMax }: ConfigOption
   const more = limit < cidrLimitMax ? 'raise "cidrLimit"' : 'start the agent with a larger --cidr-limit-max';
   report('cidr-limit', excess, message, `join CIDRs into wider ones, or ${more}`);
   const within = new Map(values);
-  let quota = cidrLimitMax;
+  let remaining = cidrLimitMax;
   for (const key of LIMITED_KEYS) {
     const list = values.get(key);
     if (list?.kind !== 'list') continue;
-    within.set(key, { ...list, items: list.items.slice(0, quota) });
-    quota -= Math.min(quota, list.items.length);
+    within.set(key, { ...list, items: list.items.slice(0, remaining) });
+    remaining -= Math.min(remaining, list.items.length);
   }
   return within;
 }

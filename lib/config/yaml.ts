@@ -12,7 +12,7 @@ import {
   type ScalarEvent,
   YAMLException,
 } from 'js-yaml';
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { quote } from '../text/escape.ts';
 import { CONFIG_FILE_LIMITS, type YamlLimits } from './limits.ts';
 
@@ -43,13 +43,13 @@ export interface MapNode {
  * Reads a text of one YAML 1.1 (or JSON) document, keeping positions; undefined if it holds no value.
  * Plain scalars are typed as Kubernetes' YAML reader does (yes, no, on and off are booleans; dates are text).
  *
- * @throws {TextError}
+ * @throws {PlacedError}
  */
 export function parseYaml(text: string): Node | undefined {
   const documents = parseDocuments(text, CONFIG_FILE_LIMITS);
   const second = documents[1];
   if (second !== undefined) {
-    throw new TextError(
+    throw new PlacedError(
       'has more than one YAML document',
       second.offset,
       'keep one document, without "---" between',
@@ -62,7 +62,7 @@ export function parseYaml(text: string): Node | undefined {
 /**
  * Reads a text of any number of documents, as `parseYaml` reads one. The value of a document without any is null.
  *
- * @throws {TextError}
+ * @throws {PlacedError}
  */
 export function parseDocuments(text: string, limits: YamlLimits): readonly Node[] {
   return new Composer(text, events(text, limits.depth), limits).documents();
@@ -78,7 +78,7 @@ function events(text: string, maxDepth: number): readonly Event[] {
     // Behind the last word rather than behind blank lines: in a manifest something else may follow them.
     const offset = atEnd ? text.trimEnd().length : position;
     const reason = error.reason.slice(0, LONGEST_REASON); // it may quote the text
-    throw new TextError(`is not valid YAML: ${reason}`, offset, syntaxRemedy(reason, atEnd));
+    throw new PlacedError(`is not valid YAML: ${reason}`, offset, syntaxRemedy(reason, atEnd));
   }
 }
 
@@ -151,7 +151,7 @@ class Composer {
       case EVENT_ID.ALIAS:
         return this.#alias(this.#text.slice(event.anchorStart, event.anchorEnd), event.anchorStart);
       default:
-        throw new TextError('is not valid YAML', this.#cursor, 'check the syntax');
+        throw new PlacedError('is not valid YAML', this.#cursor, 'check the syntax');
     }
   }
 
@@ -183,7 +183,7 @@ class Composer {
 
   #scalarValue(event: ScalarEvent): ScalarNode['value'] {
     if (event.valueEnd - event.valueStart > this.#limits.scalar) {
-      throw new TextError(
+      throw new PlacedError(
         `has a key or value of more than ${this.#limits.scalar} characters`,
         event.valueStart,
         'write each CIDR as an item of its own',
@@ -213,11 +213,11 @@ class Composer {
     this.#cursor = offset + name.length;
     this.#aliases += 1;
     if (this.#aliases > this.#limits.aliases) {
-      throw new TextError(`has more than ${this.#limits.aliases} aliases`, offset, 'write the values out');
+      throw new PlacedError(`has more than ${this.#limits.aliases} aliases`, offset, 'write the values out');
     }
     const node = this.#anchors.get(name);
     if (node === undefined) {
-      throw new TextError(
+      throw new PlacedError(
         'has an alias for an anchor that is not complete here',
         offset,
         'define the anchor before',
@@ -229,7 +229,7 @@ class Composer {
   #rejectTag(event: { tagStart: number; tagEnd: number }, allowed: readonly string[]): string {
     const tag = event.tagStart === -1 ? '' : this.#text.slice(event.tagStart, event.tagEnd);
     if (this.#limits.anyTag || tag === '' || allowed.includes(tag)) return tag;
-    throw new TextError(
+    throw new PlacedError(
       'has a YAML tag that a config does not use',
       event.tagStart,
       'remove the word that begins with "!"',

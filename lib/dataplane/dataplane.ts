@@ -94,7 +94,7 @@ export function ruleLocationName({ dataplane, family }: RuleLocation): string {
 }
 
 /** The agent's rules in one location. */
-export interface OwnRules extends RuleLocation {
+export interface RulesAtLocation extends RuleLocation {
   readonly rules: readonly string[];
 }
 
@@ -175,22 +175,25 @@ export interface KernelVerdict extends Pick<VerdictRange, 'as' | 'kernelRule'> {
 }
 
 export interface Counts {
-  /** How often this process has written all rules again; each time, their counts begin at zero. */
-  readonly remade: number;
+  /**
+   * Another number if all rules were made again, so that their counts began at zero: how often this process has written them
+   * (iptables), or the handle of their table (nftables). It tells nothing but whether it is the same.
+   */
+  readonly incarnation: number;
   readonly rules: readonly RuleCount[];
 }
 
 /** What one rule, or one element of a set, has counted since it was made. */
 export interface RuleCount extends EntryCount {
-  /** It does not change as long as the rule stays, and its count goes on. */
-  readonly rule: string;
+  /** Names the rule as long as it stays, and its count goes on. */
+  readonly ruleId: string;
 }
 
 /** First packets of connections. */
 export interface EntryCount {
   /** Undefined for destinations that no entry holds, and, if not masqueraded, for packets from elsewhere. */
   readonly entry: Entry | undefined;
-  /** `invalid` for any packets that conntrack refuses and that would leave with the address of a pod. */
-  readonly verdict: Verdict | 'invalid';
+  /** Their verdict; `invalid` for any packets that conntrack refuses and that would leave with the address of a pod. */
+  readonly countedAs: Verdict | 'invalid';
   readonly packets: bigint;
 }

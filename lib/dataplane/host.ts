@@ -5,7 +5,7 @@ import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
 import { killTool, running } from './running.ts';
 
-/** The effects that a dataplane has on the machine. */
+/** The machine, as a dataplane uses it: it runs tools, reads files, and asks nf_tables over netlink. */
 export interface Host {
   /**
    * Runs a tool without a shell and waits for its end. An exit code other than 0 is not an error here.

@@ -145,7 +145,7 @@ export class KernelMemory<Found, Raw extends Seen> {
     const writes = this.#writes[family];
     const { ended } = writes;
     const rules = await read();
-    if (writes.begun === ended) return { remade: writes.all, rules };
+    if (writes.begun === ended) return { incarnation: writes.all, rules };
     throw new DataplaneError('raced', 'the rules were changed while they were counted', 'count them again');
   }
 

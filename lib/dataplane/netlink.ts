@@ -51,7 +51,7 @@ export class Netlink {
   #state: 'new' | 'works' | 'fails' = 'new';
   #failure: NetlinkError | undefined;
   #failedAt = 0;
-  #hasGivenUp = false;
+  #isUnavailableForGood = false;
   #watch: Watch<TableChange> | undefined;
   #tell: (events: Events<TableChange>) => void = () => {};
   readonly #touched = new Map<Family, Touched>();
@@ -65,7 +65,7 @@ export class Netlink {
 
   /** @throws {NetlinkError} */
   async use<Answer>(use: (requests: Requests) => Promise<Answer>): Promise<Answer> {
-    if (this.#hasGivenUp && this.#failure !== undefined) throw this.#failure;
+    if (this.#isUnavailableForGood && this.#failure !== undefined) throw this.#failure;
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
@@ -149,8 +149,8 @@ export class Netlink {
   }
 
   /** Whether netlink will never work in this process. */
-  get hasGivenUp(): boolean {
-    return this.#hasGivenUp;
+  get isUnavailableForGood(): boolean {
+    return this.#isUnavailableForGood;
   }
 
   /** The last failure; undefined if there was none. */
@@ -163,7 +163,7 @@ export class Netlink {
     if (!(error instanceof NetlinkError)) throw error;
     // The kernel has answered.
     if (error.failure === 'interrupted' || error.failure === 'changed' || error.at !== undefined) return;
-    this.#hasGivenUp ||= error.failure === 'unsupported' || error.failure === 'denied';
+    this.#isUnavailableForGood ||= error.failure === 'unsupported' || error.failure === 'denied';
     this.#failure = error;
     this.#failedAt = performance.now();
     if (this.#state === 'fails') return;
@@ -172,7 +172,7 @@ export class Netlink {
   }
 
   #succeed(): void {
-    if (this.#state === 'works' || this.#hasGivenUp) return;
+    if (this.#state === 'works' || this.#isUnavailableForGood) return;
     if (this.#state === 'fails' && performance.now() - this.#failedAt < CALM_MS) return;
     this.#state = 'works';
     this.#onState(undefined);

@@ -17,9 +17,11 @@ export interface Opened {
   /** What to tell the operator: a flag asks for what the node cannot run. */
   readonly warning?: string;
   /**
-   * The other dataplane, if no flag names this one, and the kernel has refused the first transaction for the lack of something.
+   * Opens nftables instead, if the kernel has refused the first transaction of iptables for the lack of something. Absent if
+   * this dataplane is to stay: a flag names it, or it is nftables by choice.
    *
-   * @throws the error, if it is another one
+   * @param error of the first transaction
+   * @throws the error, if it is another one; one that names both dataplanes, if nftables does not work either
    */
   readonly fallBack?: (error: unknown) => Promise<Opened>;
 }
@@ -87,7 +89,10 @@ export function watchedTables({ chain }: DataplaneOptions): readonly WatchedTabl
 }
 
 /** The modes of iptables in which the agent's chains may be, as far as the kernel tells that without a tool. */
-export async function modesInUse({ chain }: DataplaneOptions, host: Host): Promise<readonly IptablesMode[]> {
+export async function possibleModes(
+  { chain }: DataplaneOptions,
+  host: Host,
+): Promise<readonly IptablesMode[]> {
   const hasChain = await host.netlink
     ?.use(async (requests) => {
       for (const family of FAMILIES)

@@ -3,7 +3,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, locationText, type Remark } from '../config/problem.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import type { FindPods } from '../policy/masqueraded-pods.ts';
+import type { FindPods } from '../policy/outside-pods.ts';
 import { compilePolicy, type Family, type OwnAddress } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';
@@ -66,7 +66,7 @@ export async function podFindings(
   if (config === undefined) return [];
   const policies = families.map((family) => compilePolicy(config, family));
   try {
-    const found = await findPods(policies, config.configFiles);
+    const found = await findPods(policies, config.configFileNames);
     return found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded', ...one }));
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;

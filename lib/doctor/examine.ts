@@ -10,8 +10,8 @@ import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
-import { ownAddressList } from '../node/own-addresses.ts';
-import type { FindPods } from '../policy/masqueraded-pods.ts';
+import { usableSourceAddresses } from '../node/own-addresses.ts';
+import type { FindPods } from '../policy/outside-pods.ts';
 import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import { configFindings, podFindings } from './config-findings.ts';
@@ -51,7 +51,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { families } = configOptions;
   const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
   const findings = [
-    ...configFindings(configDir, loaded, families, ownAddressList()),
+    ...configFindings(configDir, loaded, families, usableSourceAddresses()),
     ...(await podFindings(examiner.findPods, loaded.config, families)),
     ...(await forwardingFindings(host, families)),
     ...(await bpfFindings(host)),

@@ -3,9 +3,9 @@ import type { Preview } from '../agent/preview.ts';
 import type { RuleLocationState, Survey } from '../agent/rule-locations.ts';
 import {
   type Dataplane,
-  type OwnRules,
   type Plan,
   type RuleLocation,
+  type RulesAtLocation,
   ruleLocationName,
 } from '../dataplane/dataplane.ts';
 import { diffOf } from '../dataplane/diff.ts';
@@ -158,7 +158,7 @@ function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
 }
 
 /** The finding about rules of an older agent in the agent's chain, or that lead to it. */
-function olderAgentFinding({ dataplane, family, rules }: OwnRules): Finding {
+function olderAgentFinding({ dataplane, family, rules }: RulesAtLocation): Finding {
   const message = `ip-masq-agent v1 or v2 has written rules for the agent's chain in ${dataplane.name}`;
   return { kind: 'older-agent', family, message, evidence: rules, remedy: OLDER_AGENT_REMEDY };
 }

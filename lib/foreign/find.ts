@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Address, type Family } from '../cidr/address.ts';
 import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import type { Rule } from '../dataplane/rule.ts';
-import { unmasqueraded } from '../policy/flatten.ts';
+import { notMasqueradedDestinations } from '../policy/flatten.ts';
 import type { Entry, Policy } from '../policy/policy.ts';
 import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
@@ -40,7 +40,7 @@ export interface ForeignFinding extends Advice {
   readonly isAccepted: boolean;
   readonly rules: number;
   /** Whether all of them ask for sources in a range, such as that of Docker's own network. */
-  readonly isOnlyFromSources: boolean;
+  readonly limitsSources: boolean;
   /** The rules, those that lead to them, and what else they ask for. */
   readonly evidence: readonly string[];
 }
@@ -66,7 +66,7 @@ export async function findForeign(
   const words = new Set(unread);
   const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
   for (const policy of policies) {
-    const found = await findForeignRules(baseChains, unmasqueraded(policy), budget);
+    const found = await findForeignRules(baseChains, notMasqueradedDestinations(policy), budget);
     for (const what of found.unread) words.add(what);
     for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }
@@ -174,7 +174,7 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
     author: author.id,
     isAccepted: accepted.includes(author.id),
     rules: rules.length,
-    isOnlyFromSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
+    limitsSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
     message: `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, rules))}, which the config does not masquerade`,
     evidence: foreignEvidence(group),
     remedy: author.remedy,

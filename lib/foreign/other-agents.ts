@@ -1,4 +1,4 @@
-import { type OwnRules, ruleLocationName } from '../dataplane/dataplane.ts';
+import { type RulesAtLocation, ruleLocationName } from '../dataplane/dataplane.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { OTHER_AGENT } from './author.ts';
 import type { ForeignFinding } from './find.ts';
@@ -12,7 +12,7 @@ export const OLDER_AGENT_REMEDY =
  *
  * @param accepted the ids of authors whose rules the operator knows and accepts
  */
-export function otherAgentFinding(found: OwnRules, accepted: readonly string[]): ForeignFinding {
+export function otherAgentFinding(found: RulesAtLocation, accepted: readonly string[]): ForeignFinding {
   const { dataplane, family, rules } = found;
   const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
   return {
@@ -20,7 +20,7 @@ export function otherAgentFinding(found: OwnRules, accepted: readonly string[]):
     family,
     author: OTHER_AGENT,
     isAccepted: accepted.includes(OTHER_AGENT),
-    isOnlyFromSources: false,
+    limitsSources: false,
     rules: rules.filter((rule) => / -j MASQUERADE\b| counter masquerade\b/.test(rule)).length,
     message: `rules that this agent removed from ${dataplane.name} are back, and stay: ${who} keeps a chain of the same name there, and may masquerade what the config does not masquerade`,
     evidence: rules,

@@ -7,10 +7,11 @@ import {
   nearMissText,
   originIn,
   problemIn,
+  type TextFile,
 } from '../config/config-file.ts';
 import { MAX_BYTES } from '../config/limits.ts';
 import type { Problem, ProblemKind } from '../config/problem.ts';
-import { PLACEHOLDER } from '../config/template.ts';
+import { TEMPLATE_MARK } from '../config/template.ts';
 import { describe, keyName, type MapNode, type Node, valueAt } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
 
@@ -27,17 +28,17 @@ export function isMergeKey({ key }: Pair): boolean {
   return keyName(key) === '<<';
 }
 
-/** Collects the config files of a part of a file, and what is wrong with how it holds them. */
+/** Collects the config files of a piece of a manifest, and what is wrong with how it holds them. */
 export class ConfigFileCollector {
   readonly configFiles: ConfigFile[] = [];
   readonly problems: Problem[] = [];
-  readonly #manifest: ConfigFile;
-  readonly #start: number;
+  readonly #manifest: TextFile;
+  readonly #pieceStart: number;
 
-  /** @param start where in the file the text begins that the nodes count in */
-  constructor(manifest: ConfigFile, start: number) {
+  /** @param pieceStart where in the manifest the piece begins: the offsets of nodes count from there */
+  constructor(manifest: TextFile, pieceStart: number) {
     this.#manifest = manifest;
-    this.#start = start;
+    this.#pieceStart = pieceStart;
   }
 
   report(kind: ProblemKind, node: Node, message: string, remedy: string, other?: Node): void {
@@ -70,7 +71,7 @@ export class ConfigFileCollector {
   #embeddingOf(value: Node, isVerbatim: boolean): Embedding {
     const file = this.#manifest;
     if (isVerbatim && value.kind === 'scalar' && value.indentation !== undefined) {
-      const { line } = originIn(file, this.#start + value.offset);
+      const { line } = originIn(file, this.#pieceStart + value.offset);
       return { file, line, column: value.indentation + 1, lineByLine: true };
     }
     const { line, column } = originIn(file, this.#visible(value).offset);
@@ -80,42 +81,43 @@ export class ConfigFileCollector {
   /** Where people see the node begin: not in the indentation of a block. */
   #visible(node: Node) {
     const visible = /\S/g;
-    visible.lastIndex = this.#start + node.offset;
-    return { offset: visible.exec(this.#manifest.text)?.index ?? this.#start + node.offset };
+    visible.lastIndex = this.#pieceStart + node.offset;
+    return { offset: visible.exec(this.#manifest.text)?.index ?? this.#pieceStart + node.offset };
   }
 }
 
 /**
  * Collects the config files of a ConfigMap.
  *
- * @param filesOf the files that a key becomes
+ * @param mountedNames the names of the files that a key becomes where the ConfigMap is mounted
  */
 export function readConfigMap(
   configMap: MapNode,
   collector: ConfigFileCollector,
-  filesOf: (key: string) => readonly string[],
+  mountedNames: (key: string) => readonly string[],
 ): void {
-  const placeholder = placeholderNode(configMap);
-  if (placeholder !== undefined) {
-    collector.report('syntax', placeholder, PLACEHOLDER.message, PLACEHOLDER.remedy);
+  const templateMark = templateMarkNode(configMap);
+  if (templateMark !== undefined) {
+    collector.report('syntax', templateMark, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);
     return;
   }
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));
   const pairs = withoutRepeats(fields, collector).flatMap((field) => dataPairs(field, collector));
-  const nearMisses = pairs.filter(({ key }) => filesOf(keyName(key)).some(isNearMiss));
+  const nearMisses = pairs.filter(({ key }) => mountedNames(keyName(key)).some(isNearMiss));
   const configFiles = withoutRepeats(
-    pairs.filter(({ key }) => filesOf(keyName(key)).some(isConfigFileName)),
+    pairs.filter(({ key }) => mountedNames(keyName(key)).some(isConfigFileName)),
     collector,
   );
   for (const { key } of nearMisses)
     collector.report('not-a-config-file', key, `the key ${quote(keyName(key))} ${nearMissText}`, 'rename it');
   for (const pair of configFiles)
-    for (const file of filesOf(keyName(pair.key)).filter(isConfigFileName)) readPair(pair, file, collector);
+    for (const file of mountedNames(keyName(pair.key)).filter(isConfigFileName))
+      readPair(pair, file, collector);
   if (pairs.length > 0 && nearMisses.length + configFiles.length === 0) warnOfOtherKeys(configMap, collector);
 }
 
-/** A placeholder of a template that YAML takes for a map whose key is a map: `{{ .Values.name }}`. */
-function placeholderNode(configMap: MapNode): Node | undefined {
+/** The mark of a template, `{{ .Values.name }}`, where YAML takes it for a map whose key is a map. */
+function templateMarkNode(configMap: MapNode): Node | undefined {
   const pending: Node[] = [configMap];
   const seen = new Set<Node>();
   for (let node = pending.pop(); node !== undefined; node = pending.pop()) {

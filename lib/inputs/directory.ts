@@ -62,6 +62,7 @@ export async function readTree(root: string, options: ReadOptions, walk: WalkLim
       else if (below[0] !== undefined)
         found.push(
           failed(
+            'unreadable',
             below[0].dir,
             `is more than ${MAX_DEPTH} directories deep, and is not read`,
             'name it itself',
@@ -70,7 +71,9 @@ export async function readTree(root: string, options: ReadOptions, walk: WalkLim
     }
   } catch (error) {
     if (!(error instanceof TooManyEntries)) throw error;
-    found.push(failed(root, error.message, 'name the directories in it that hold the manifests'));
+    found.push(
+      failed('unreadable', root, error.message, 'name the directories in it that hold the manifests'),
+    );
   }
   return { ...joined(found), hasUnreadDirectories };
 }
@@ -84,10 +87,10 @@ export async function readConfigDirectory(dir: string, limit: number): Promise<I
   const other = configFiles.length + problems.length === 0 ? await firstManifestOrDirectory(dir) : undefined;
   if (other !== undefined)
     return failed(
+      'no-config-file',
       dir,
       `has no config file, but ${quote(other)}, which the agent does not read: nothing was checked`,
       `check its manifests with: check -R ${printable(dir)}`,
-      'no-config-file',
     );
   return {
     ...NO_INPUTS,
@@ -148,7 +151,7 @@ function configFileOrManifest(path: string, configFile: ConfigFile, isVolume: bo
 /** The ConfigMaps of a file that may be meant for the agent. Waits for no pipe, opens no device, and does not leave home. */
 async function readFile(path: string, home: string, walk: WalkLimits): Promise<Inputs> {
   const leftOut = (message: string) =>
-    failed(path, message, 'name it itself, if it is a manifest', 'not-a-config-file');
+    failed('not-a-config-file', path, message, 'name it itself, if it is a manifest');
   try {
     if (!(await stat(path)).isFile()) return leftOut('is not a regular file, and is not read');
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);

@@ -2,13 +2,13 @@ import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
 import { type Prefix, parsePrefix, splitTraffic, type Traffic, trafficText } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
 import { type ConfigFile, originIn, problemIn } from '../config/config-file.ts';
-import type { Report } from '../config/key.ts';
+import type { NoteProblem } from '../config/key.ts';
 import { maxSyntaxMarks } from '../config/limits.ts';
 import { checkedPrefix } from '../config/list-key.ts';
 import type { Problem } from '../config/problem.ts';
 import { countSyntaxMarks } from '../config/size.ts';
 import { describe, type MapNode, type Node, parseYaml } from '../config/yaml.ts';
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import type { FileOrigin } from '../text/origin.ts';
 
@@ -26,7 +26,7 @@ type Options = Pick<ConfigOptions, 'families' | 'cidrLimitMax'>;
  */
 export function readExpectations(file: ConfigFile, options: Options) {
   const problems: Problem[] = [];
-  const report: Report = (...about) => void problems.push(problemIn(file, ...about));
+  const report: NoteProblem = (...about) => void problems.push(problemIn(file, ...about));
   const seen = new Map<string, Node>();
   const expectations = pairsOf(file.text, options, report).flatMap(({ key, value }) => {
     const traffic = readKey(key, options, report);
@@ -42,7 +42,7 @@ export function readExpectations(file: ConfigFile, options: Options) {
   return { expectations: problems.length === 0 ? expectations : [], problems };
 }
 
-function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNode['pairs'] {
+function pairsOf(text: string, { cidrLimitMax }: Options, report: NoteProblem): MapNode['pairs'] {
   const remedy = 'write for example "10.0.0.0/8: not masqueraded"';
   try {
     countSyntaxMarks(text, maxSyntaxMarks(cidrLimitMax));
@@ -58,13 +58,13 @@ function pairsOf(text: string, { cidrLimitMax }: Options, report: Report): MapNo
     const message = `${pairs.length} expectations, but there may be only ${cidrLimitMax}`;
     report('cidr-limit', excess.key, message, 'join CIDRs, or use a larger --cidr-limit-max');
   } catch (error) {
-    if (!(error instanceof TextError)) throw error;
+    if (!(error instanceof PlacedError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
   return [];
 }
 
-function readKey(key: Node, options: Options, report: Report): Traffic | undefined {
+function readKey(key: Node, options: Options, report: NoteProblem): Traffic | undefined {
   if (key.kind !== 'scalar' || typeof key.value !== 'string') {
     const message = `a key must be an address or a CIDR, but is ${describe(key)}`;
     report('shape', key, message, 'write for example 10.1.2.3 or 10.0.0.0/8');
@@ -83,7 +83,7 @@ function readKey(key: Node, options: Options, report: Report): Traffic | undefin
 }
 
 /** An address as a prefix of its whole length, or a CIDR. */
-function readPrefix(text: string, at: Node, { families }: Options, report: Report): Prefix | undefined {
+function readPrefix(text: string, at: Node, { families }: Options, report: NoteProblem): Prefix | undefined {
   const family = familyOf(text);
   const parsed = parsePrefix(family === undefined ? text : `${text}/${ADDRESS_BITS[family]}`);
   return checkedPrefix(
@@ -95,7 +95,7 @@ function readPrefix(text: string, at: Node, { families }: Options, report: Repor
   );
 }
 
-function readVerdict(value: Node, report: Report): Expectation['verdict'] | undefined {
+function readVerdict(value: Node, report: NoteProblem): Expectation['verdict'] | undefined {
   const text = value.kind === 'scalar' ? value.value : undefined;
   if (text === 'masqueraded') return 'masqueraded';
   if (text === 'not masqueraded') return 'not_masqueraded';

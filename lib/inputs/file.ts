@@ -25,13 +25,18 @@ export const MAX_INPUT_BYTES = 64 * 1024 * 1024;
 /** What a file holds that people name: the config files of a manifest, or itself as a config file. */
 export function readText(path: string, bytes: Buffer): Inputs {
   if (bytes.length > MAX_INPUT_BYTES)
-    return failed(path, 'is larger than 64 MiB', 'check fewer manifests at once');
+    return failed('unreadable', path, 'is larger than 64 MiB', 'check fewer manifests at once');
   const whole = decodeFile(path, bytes);
   if (!('text' in whole)) return { ...NO_INPUTS, problems: [whole] };
   const manifest = manifestOf(whole);
   if (manifest !== undefined) return manifest;
   if (bytes.length > MAX_BYTES)
-    return failed(path, `is larger than 1 MiB (${bytes.length} bytes)`, 'split it, or use wider CIDRs');
+    return failed(
+      'unreadable',
+      path,
+      `is larger than 1 MiB (${bytes.length} bytes)`,
+      'split it, or use wider CIDRs',
+    );
   return { ...NO_INPUTS, configFiles: [wholeFile(path, { ...whole, name: basename(path) })] };
 }
 
@@ -56,15 +61,15 @@ export function wholeFile(path: string, configFile: ConfigFile): ConfigFile {
 }
 
 /** Nothing but a problem with a path as a whole. */
-export function failed(path: string, message: string, remedy: string, kind?: ProblemKind): Inputs {
-  return { ...NO_INPUTS, problems: [fileProblem(path, message, remedy, kind)] };
+export function failed(kind: ProblemKind, path: string, message: string, remedy: string): Inputs {
+  return { ...NO_INPUTS, problems: [fileProblem(kind, path, message, remedy)] };
 }
 
 /** The system's reason why a path cannot be read; throws an error that the system does not know. */
 export function unreadableProblem(path: string, error: unknown): Problem {
   if (errorCode(error) === undefined) throw error; // a bug of this program
   const message = `cannot be read: ${printable(errorMessage(error))}`;
-  return fileProblem(path, message, 'name a file or directory that is there and readable');
+  return fileProblem('unreadable', path, message, 'name a file or directory that is there and readable');
 }
 
 export function unreadable(path: string, error: unknown): Inputs {

@@ -102,7 +102,7 @@ async function readInput(
     }
     const found = await stat(path);
     if (found.isDirectory()) return await readTree(path, options, walk);
-    if (await waits(path, found)) return failed(path, ...NOT_A_FILE);
+    if (await waits(path, found)) return failed('unreadable', path, ...NOT_A_FILE);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {
     return unreadable(nameOf(path), error);
@@ -112,9 +112,9 @@ async function readInput(
 /** The text of one file that is neither a config file nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
 export async function readFile(path: string): Promise<ConfigFile | Problem> {
   try {
-    if (await waits(path, await stat(path))) return fileProblem(path, ...NOT_A_FILE);
+    if (await waits(path, await stat(path))) return fileProblem('unreadable', path, ...NOT_A_FILE);
     const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
-    if (bytes.length > MAX_BYTES) return fileProblem(path, 'is larger than 1 MiB', 'split it');
+    if (bytes.length > MAX_BYTES) return fileProblem('unreadable', path, 'is larger than 1 MiB', 'split it');
     return decodeFile(normalize(path), bytes);
   } catch (error) {
     return unreadableProblem(path, error);

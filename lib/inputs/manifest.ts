@@ -1,12 +1,12 @@
-import { type ConfigFile, problemIn } from '../config/config-file.ts';
+import { type ConfigFile, problemIn, type TextFile } from '../config/config-file.ts';
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import type { Problem } from '../config/problem.ts';
-import { placeholderIn, RENDER } from '../config/template.ts';
+import { RENDER, templateMarkIn } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, valueAt } from '../config/yaml.ts';
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import { ConfigFileCollector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
-import { type FilesOf, filesOf, mountsOf } from './mounts.ts';
+import { type MountedNames, mountedNames, mountsOf } from './mounts.ts';
 
 /** The config files that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
 export interface Manifest {
@@ -20,10 +20,10 @@ export interface Manifest {
  * every one that becomes a file of such a name. Problems and config files point into the file itself. A document that is not
  * YAML hides no other.
  *
- * @param file its name is what messages call it
+ * @param file the whole file
  * @returns undefined if the text is not a manifest
  */
-export function readManifest(file: ConfigFile): Manifest | undefined {
+export function readManifest(file: TextFile): Manifest | undefined {
   // Most files are no manifests, and need not be parsed with the wide limits of manifests.
   if (!file.text.includes('apiVersion')) return undefined;
   const pieces = piecesOf(file.text).map(parsePiece);
@@ -35,7 +35,9 @@ export function readManifest(file: ConfigFile): Manifest | undefined {
   const mounts = mountsOf(parts.flatMap(({ objects }) => objects.map(({ node }) => node)));
   const found = parts.map(({ piece, objects }) => {
     if ('error' in piece) return { configFiles: [], problems: [asProblem(piece, file)] };
-    return readObjects(objects, new ConfigFileCollector(file, piece.start), (one) => filesOf(one, mounts));
+    return readObjects(objects, new ConfigFileCollector(file, piece.start), (one) =>
+      mountedNames(one, mounts),
+    );
   });
   return {
     configFiles: found.flatMap(({ configFiles }) => configFiles),
@@ -50,7 +52,7 @@ interface Piece {
   readonly text: string;
 }
 
-type ParsedPiece = Piece & ({ readonly documents: readonly Node[] } | { readonly error: TextError });
+type ParsedPiece = Piece & ({ readonly documents: readonly Node[] } | { readonly error: PlacedError });
 
 /** The text cut before each `---`. Comments and directives alone belong to the document that follows. */
 function piecesOf(text: string): readonly Piece[] {
@@ -64,7 +66,7 @@ function parsePiece(piece: Piece): ParsedPiece {
   try {
     return { ...piece, documents: parseDocuments(piece.text, MANIFEST_LIMITS) };
   } catch (error) {
-    if (error instanceof TextError) return { ...piece, error };
+    if (error instanceof PlacedError) return { ...piece, error };
     throw error;
   }
 }
@@ -74,9 +76,9 @@ function isManifest(piece: ParsedPiece): boolean {
   return piece.documents.some((node) => valueAt(node, 'apiVersion') && valueAt(node, 'kind'));
 }
 
-function asProblem({ start, text, error }: Piece & { readonly error: TextError }, file: ConfigFile): Problem {
+function asProblem({ start, text, error }: Piece & { readonly error: PlacedError }, file: TextFile): Problem {
   // A rendered manifest may hold "{{" too, in a text that is for another program.
-  const render = placeholderIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
+  const render = templateMarkIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
   const remedy = `${render}${printable(error.remedy)}`;
   const at = { offset: start + error.offset };
   return problemIn(file, 'syntax', at, printable(error.message), remedy);
@@ -112,7 +114,7 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
 function readObjects(
   objects: readonly KubernetesObject[],
   collector: ConfigFileCollector,
-  files: (configMap: MapNode) => FilesOf,
+  files: (configMap: MapNode) => MountedNames,
 ): Manifest {
   for (const { node, kind } of objects) {
     // What a merge key adds may be the data, the items, or the kind itself.

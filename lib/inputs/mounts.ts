@@ -11,8 +11,8 @@ interface Mount {
   readonly path: string | undefined;
 }
 
-/** The paths of the files that a key of a ConfigMap becomes. */
-export type FilesOf = (key: string) => readonly string[];
+/** The names of the files that a key of a ConfigMap becomes where it is mounted; paths, if it is mounted into a folder. */
+export type MountedNames = (key: string) => readonly string[];
 
 /** What the workloads among these objects mount. A volume that several share by an alias counts once. */
 export function mountsOf(objects: readonly MapNode[]): readonly Mount[] {
@@ -50,8 +50,8 @@ function listOf(node: Node | undefined): readonly Node[] {
   return node?.kind === 'list' ? node.items : [];
 }
 
-/** The files of a ConfigMap: as these workloads mount it or, if none does, every key as a file of its name. */
-export function filesOf(configMap: MapNode, mounts: readonly Mount[]): FilesOf {
+/** How the keys of a ConfigMap are mounted: as these workloads do it or, if none does, every key as a file of its name. */
+export function mountedNames(configMap: MapNode, mounts: readonly Mount[]): MountedNames {
   const metadata = valueAt(configMap, 'metadata');
   const [name, namespace] = [textAt(metadata, 'name'), textAt(metadata, 'namespace')];
   const own = mounts.filter(

@@ -13,10 +13,10 @@ export class Notices {
    * Replaces what is true, and warns of what has become true.
    *
    * @param texts all that is true now
-   * @param end what to log if nothing is true any more
+   * @param options `atEnd`: what to log if nothing is true any more
    */
-  updateWarnings(texts: readonly string[], end?: string): void {
-    if (end !== undefined && texts.length === 0 && this.#known.size > 0) this.#log.info(end);
+  updateWarnings(texts: readonly string[], { atEnd }: { readonly atEnd?: string } = {}): void {
+    if (atEnd !== undefined && texts.length === 0 && this.#known.size > 0) this.#log.info(atEnd);
     this.update(new Map(texts.map((text) => [text, () => this.#log.warn(text)])));
   }
 

@@ -12,7 +12,8 @@ import {
 } from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
-export interface LinkAddress {
+/** An address of a link. */
+export interface InterfaceAddress {
   readonly family: Family;
   readonly value: bigint;
   /** The prefix length. */
@@ -33,7 +34,7 @@ const IFADDRMSG_BYTES = 8;
  *
  * @throws {NetlinkError}
  */
-export function allAddresses(): readonly LinkAddress[] {
+export function allAddresses(): readonly InterfaceAddress[] {
   using socket = new NetlinkSocket(NETLINK_ROUTE);
   const asked = 'list the addresses';
   // The rest of `struct ifaddrmsg` asks for nothing.
@@ -44,7 +45,7 @@ export function allAddresses(): readonly LinkAddress[] {
 }
 
 /** Reads RTM_NEWADDR; none if the family is another one. */
-function readAddress({ payload: { bytes, start, end } }: Message): readonly LinkAddress[] {
+function readAddress({ payload: { bytes, start, end } }: Message): readonly InterfaceAddress[] {
   if (end - start < IFADDRMSG_BYTES) throw malformed('an address without a header');
   const [protocol = 0, length = 0, flags = 0] = bytes.subarray(start, end);
   const family = (['IPv4', 'IPv6'] as const).find((one) => NFPROTO[one].protocol === protocol);

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { ADDRESS_BITS, type Address, type Family, type OwnAddress, parseAddress } from '../cidr/address.ts';
 import { isIn, isInSome, rangeOf, rangeSet } from '../cidr/ranges.ts';
-import { UNUSABLE } from '../cidr/reserved.ts';
-import { allAddresses, type LinkAddress } from '../netlink/addresses.ts';
+import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
+import { allAddresses, type InterfaceAddress } from '../netlink/addresses.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { type LocalRoute, localRoutes } from '../netlink/routes.ts';
 
@@ -12,15 +12,15 @@ import { type LocalRoute, localRoutes } from '../netlink/routes.ts';
  * that somebody has made local one by one (`ip route add local`). Without loopback and link-local ones, and without IPv6
  * addresses that another host may have (RFC 4862).
  */
-export function ownAddressList(): readonly OwnAddress[] {
-  const tentative = tentativeAddresses();
+export function usableSourceAddresses(): readonly OwnAddress[] {
+  const unsure = unsureAddresses();
   const added = routes()
     .filter(({ family, length, isOfLink }) => !isOfLink && length === ADDRESS_BITS[family])
     .map(({ family, address: value }) => ({ family, value }));
   const usable = [...linkAddresses(), ...added].filter(
     ({ family, value }) =>
-      !UNUSABLE[family].some(({ prefix }) => isIn(value, rangeOf(prefix))) &&
-      !(family === 'IPv6' && tentative.has(value)),
+      !UNUSABLE_AS_SOURCE[family].some(({ prefix }) => isIn(value, rangeOf(prefix))) &&
+      !(family === 'IPv6' && unsure.has(value)),
   );
   const ranks = ranksOfAddresses();
   const unique = new Map(usable.map(({ family, value }) => [keyOf({ family, value }), { family, value }]));
@@ -31,7 +31,7 @@ function keyOf({ family, value }: Address): string {
   return `${family} ${value}`;
 }
 
-/** What makes an address worse than others: each outweighs all before it together. */
+/** What makes an address worse than others: each outweighs all before it together. A host address has the prefix /32 or /128. */
 const RANK = { host: 1, secondary: 2, deprecated: 4 } as const;
 
 /**
@@ -66,7 +66,7 @@ function overNetlink<Answer>(ask: () => Answer, fallback: () => Answer): Answer 
  * A function that tells whether an address is the node's own now, so that packets to it never meet the agent's rules.
  * It is, if the kernel's table `local` says so: on a link, also one without a carrier, or in a range made local as a whole.
  */
-export function ownAddresses(): (address: Address) => boolean {
+export function createIsLocal(): (address: Address) => boolean {
   const all = routes();
   const rangesOf = (family: Family) =>
     rangeSet(family, all.filter((route) => route.family === family).map(rangeOf)).ranges;
@@ -85,7 +85,7 @@ function routes(): readonly LocalRoute[] {
 }
 
 /** Those of links that are up and have a carrier; getifaddrs(3) in Node leaves out the others, and flags. */
-function linkAddresses(): readonly LinkAddress[] {
+function linkAddresses(): readonly InterfaceAddress[] {
   const links = Object.values(networkInterfaces()).flatMap((link) => link ?? []);
   return links.flatMap(({ address, cidr }) => {
     const parsed = parseAddress(address);
@@ -98,7 +98,7 @@ function linkAddresses(): readonly LinkAddress[] {
 const IFA_F = { OPTIMISTIC: 0x04, DADFAILED: 0x08, TENTATIVE: 0x40 } as const;
 
 /** IPv6 addresses that another host may have: tentative ones, and those that failed the search for a duplicate. */
-function tentativeAddresses(): ReadonlySet<bigint> {
+function unsureAddresses(): ReadonlySet<bigint> {
   const unsure = new Set<bigint>();
   for (const line of readText('/proc/net/if_inet6').split('\n')) {
     const [digits = '', , , , flags = ''] = line.split(' ');

@@ -1,10 +1,10 @@
 import { ADDRESS_BITS, type Address, type Family, parseAddress } from '../cidr/address.ts';
 import { type Prefix, prefixAt } from '../cidr/prefix.ts';
 import { isIn, rangeOf } from '../cidr/ranges.ts';
-import { UNUSABLE } from '../cidr/reserved.ts';
+import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import { allLinks, type Link } from '../netlink/links.ts';
 import { RT_TABLE_MAIN, type UnicastRoute, unicastRoutes } from '../netlink/routes.ts';
-import { ownAddresses } from './own-addresses.ts';
+import { createIsLocal } from './own-addresses.ts';
 
 /** A route to pods, those of this node or of another one. */
 export interface PodRoute {
@@ -23,8 +23,8 @@ const FOREIGN_BRIDGE =
 
 /** Where no pod is; default routes begin there too. */
 const NO_PODS = {
-  IPv4: UNUSABLE.IPv4.map(({ prefix }) => rangeOf(prefix)),
-  IPv6: UNUSABLE.IPv6.map(({ prefix }) => rangeOf(prefix)),
+  IPv4: UNUSABLE_AS_SOURCE.IPv4.map(({ prefix }) => rangeOf(prefix)),
+  IPv6: UNUSABLE_AS_SOURCE.IPv6.map(({ prefix }) => rangeOf(prefix)),
 };
 
 /** Where Antrea sends what is for Services, also those of load balancers (its VirtualServiceIPv4 and VirtualServiceIPv6). */
@@ -39,7 +39,7 @@ export async function podRoutes(families: readonly Family[]): Promise<readonly P
   const links = podLinks(await allLinks());
   if (links.size === 0) return [];
   const routes = await unicastRoutes(families, new Set(links.keys()));
-  return routesToPods(links, routes, ownAddresses());
+  return routesToPods(links, routes, createIsLocal());
 }
 
 /** The links that may lead to pods, by index: those with such a name, bridges with a pod at a port, and the node's ends of pairs. */

@@ -12,9 +12,16 @@ import {
 import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
-import { linkLocalFlag, noEntryText } from './decision.ts';
+import { linkLocalSetting, noEntryText } from './decision.ts';
 import { cutBySegments, type Segment } from './flatten.ts';
-import { type Entry, type Family, fromSet, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
+import {
+  allowedSources,
+  type Entry,
+  type Family,
+  type Policy,
+  VERDICT_TEXT,
+  type Verdict,
+} from './policy.ts';
 
 /** A verdict that all packets of some traffic must have. */
 export interface Assertion extends Traffic {
@@ -36,14 +43,18 @@ export interface Breaches {
   readonly unlistedSources: readonly Range[];
 }
 
-/** What breaks an assertion; undefined if the policy fulfils it. */
+/**
+ * What breaks an assertion; undefined if the policy fulfils it.
+ *
+ * @param segments `flatten(policy)`, which is made once for all assertions
+ */
 export function breaches(
   policy: Policy,
   segments: readonly Segment[],
   assertion: Assertion,
 ): Breaches | undefined {
   const meant = assertion.from === undefined ? everything(policy.family) : setOf(assertion.from);
-  const listed = fromSet(policy) ?? everything(policy.family);
+  const listed = allowedSources(policy) ?? everything(policy.family);
   const isConcerned = intersection(meant, listed).ranges.length > 0;
   const destinations = isConcerned ? wrongDestinations(segments, assertion) : [];
   const unlistedSources = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
@@ -76,7 +87,7 @@ export function describeBreaches(
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masqueraded'];
     const why =
       entry === undefined
-        ? noEntryText(family, linkLocalFlag(config, family, range))
+        ? noEntryText(family, linkLocalSetting(config, family, range))
         : `${withOrigins ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   };
@@ -101,7 +112,9 @@ export function decidingOrigin(
   family: Family,
   { destinations }: Breaches,
 ): Entry['origin'] | undefined {
-  const deciding = destinations.map(({ entry, ...range }) => entry ?? linkLocalFlag(config, family, range));
+  const deciding = destinations.map(
+    ({ entry, ...range }) => entry ?? linkLocalSetting(config, family, range),
+  );
   const from = config.masqueradeFromCIDRs.filter(({ value }) => value.family === family);
   const origins = (destinations.length > 0 ? deciding : from).map((one) => one?.origin);
   return origins.find((origin) => origin?.kind === 'file');

@@ -20,8 +20,8 @@ export interface VerdictChanges {
   readonly summary: string;
   /** A line for each range, at most a few, and then a count of the others. */
   readonly lines: readonly string[];
-  /** Whether there were no rules before, so that the lines say nothing. */
-  readonly hadNoRules?: true;
+  /** Set if the rules had no effect before: none were there, or nothing led to them. Then there are no lines. */
+  readonly hadNoEffect?: true;
 }
 
 /** What is true of every change of verdicts: the kernel decides about NAT at the first packet of a connection. */

@@ -7,7 +7,8 @@ import { type Assertion, breaches, decidingOrigin, describeBreaches } from './as
 import { flatten, type Segment } from './flatten.ts';
 import { compilePolicy, type Family, type Policy, VERDICT_TEXT } from './policy.ts';
 
-type Finding = ReturnType<Check>[number];
+/** Without severity, which its kind says. */
+type CheckProblem = ReturnType<Check>[number];
 
 /** An assertion, and the flag that gives it, or where it stands in the file of --expect. */
 export type GivenAssertion = Assertion & ({ readonly flag: string } | { readonly origin: FileOrigin });
@@ -23,25 +24,25 @@ export function checksOf(
   assertions: readonly GivenAssertion[],
   dropsInvalid = false,
 ): Check {
-  return (config, listOrigins) =>
+  return (config, nonMasqueradeOrigins) =>
     families.flatMap((family) => {
       const judged = judgedBy(config, family);
       const { policy, segments } = judged;
       const own = assertions.filter(({ prefix }) => prefix.family === family);
       return [
-        nothingInside(config, family, segments, listOrigins),
+        nothingInside(config, family, segments, nonMasqueradeOrigins),
         everythingInside(policy, segments),
-        dropsInvalid ? dropFromAnywhere(config, family, listOrigins) : undefined,
+        dropsInvalid ? dropFromAnywhere(config, family, nonMasqueradeOrigins) : undefined,
         ...own.map((assertion) => brokenAssertion(assertion, judged)),
       ].flatMap((found) => found ?? []);
     });
 }
 
-/** A finding for each expectation that a config does not meet, in their order. */
+/** A problem for each expectation that a config does not meet, in their order. */
 export function failedExpectations(
   config: MergedConfig,
   expectations: readonly GivenAssertion[],
-): readonly Finding[] {
+): readonly CheckProblem[] {
   const known = { IPv4: judgedBy(config, 'IPv4'), IPv6: judgedBy(config, 'IPv6') };
   return expectations.flatMap((one) => brokenAssertion(one, known[one.prefix.family]) ?? []);
 }
@@ -49,6 +50,7 @@ export function failedExpectations(
 interface Judged {
   readonly config: MergedConfig;
   readonly policy: Policy;
+  /** `flatten(policy)`. */
   readonly segments: readonly Segment[];
 }
 
@@ -59,11 +61,11 @@ function judgedBy(config: MergedConfig, family: Family): Judged {
 
 /** Found if only link-local is left alone, unless an exception for the whole family says that it is meant. */
 function nothingInside(
-  { configFiles, masqueradeCIDRs }: MergedConfig,
+  { configFileNames, masqueradeCIDRs }: MergedConfig,
   family: Family,
   segments: readonly Segment[],
   [at, other]: readonly Origin[],
-): Finding | undefined {
+): CheckProblem | undefined {
   const linkLocal = rangeOf(LINK_LOCAL[family].prefix);
   const isInside = segments.some(
     ({ first, last, entry }) =>
@@ -72,7 +74,7 @@ function nothingInside(
   const isMeant = masqueradeCIDRs.some(({ value }) => value.family === family && value.length === 0);
   if (isInside || isMeant) return undefined;
   const cause =
-    configFiles.length > 0
+    configFileNames.length > 0
       ? `no ${family} range but link-local is inside`
       : `no config file, and no ${family} default but link-local`;
   const [pods, all] = family === 'IPv4' ? ['10.244.0.0/16', '0.0.0.0/0'] : ['"fd00:10:244::/56"', '"::/0"'];
@@ -86,7 +88,10 @@ function nothingInside(
 }
 
 /** Found if no address is masqueraded, be it by one entry or by several that add up; points to the widest. */
-function everythingInside({ family, entries }: Policy, segments: readonly Segment[]): Finding | undefined {
+function everythingInside(
+  { family, entries }: Policy,
+  segments: readonly Segment[],
+): CheckProblem | undefined {
   const inside = segments.filter(({ entry }) => entry.verdict === 'not_masqueraded');
   if (sizeOf(inside) !== sizeOf(everything(family).ranges)) return undefined;
   const [widest] = entries
@@ -105,7 +110,7 @@ function dropFromAnywhere(
   { masqueradeFromCIDRs: from }: MergedConfig,
   family: Family,
   [list]: readonly Origin[],
-): Finding | undefined {
+): CheckProblem | undefined {
   if (from.some(({ value }) => value.family === family)) return undefined;
   const at = from[0]?.origin ?? list;
   const pods = family === 'IPv4' ? '10.244.0.0/16' : '"fd00:10:244::/56"';
@@ -120,7 +125,7 @@ function dropFromAnywhere(
 function brokenAssertion(
   assertion: GivenAssertion,
   { config, policy, segments }: Judged,
-): Finding | undefined {
+): CheckProblem | undefined {
   const { prefix, from, verdict } = assertion;
   const found = breaches(policy, segments, assertion);
   if (found === undefined) return undefined;

@@ -5,10 +5,10 @@ import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { type Located, withOrigin } from '../text/origin.ts';
 import {
+  type AddressRequest,
   compilePolicy,
   decider,
   type Entry,
-  type NodeAddress,
   type Policy,
   type Verdict,
   withoutNested,
@@ -19,7 +19,7 @@ export interface Decision {
   readonly address: Address;
   readonly verdict: Verdict;
   /** The address that the packets leave with; undefined if they are not masqueraded, or if no destination has one for them. */
-  readonly as: NodeAddress | undefined;
+  readonly as: AddressRequest | undefined;
   readonly source: SourceDecision;
   /** The entry that decides; undefined if none holds the address, which is then masqueraded. */
   readonly decidedBy: Entry | undefined;
@@ -67,7 +67,7 @@ export function decide(
     as: verdict === 'masqueraded' ? decidedBy?.as : undefined,
     source: from,
     decidedBy,
-    flag: decidedBy === undefined ? linkLocalFlag(config, family, rangeOf(host)) : undefined,
+    flag: decidedBy === undefined ? linkLocalSetting(config, family, rangeOf(host)) : undefined,
     overridden,
   };
 }
@@ -80,7 +80,7 @@ function sourceDecision(policy: Policy, address: Address | undefined): SourceDec
 }
 
 /** The setting because of which no entry leaves link-local addresses alone; undefined for other addresses. */
-export function linkLocalFlag(
+export function linkLocalSetting(
   { masqLinkLocal, masqLinkLocalIPv6 }: MergedConfig,
   family: Family,
   { first, last }: Range,

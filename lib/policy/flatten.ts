@@ -41,7 +41,11 @@ export function flatten({ entries }: Policy): readonly Segment[] {
   return segments;
 }
 
-/** A range cut where another entry decides, or none: ascending, without gaps. */
+/**
+ * A range cut where another entry decides, or none: ascending, without gaps. Where no segment is, `entry` is undefined.
+ *
+ * @param segments as `flatten` makes them, perhaps without some
+ */
 export function* cutBySegments(
   segments: readonly Segment[],
   { first, last }: Range,
@@ -61,8 +65,8 @@ export function* cutBySegments(
   if (next <= last) yield { first: next, last, entry: undefined };
 }
 
-/** All addresses that the policy does not masquerade. */
-export function unmasqueraded(policy: Policy): RangeSet {
+/** All destinations that the policy does not masquerade. */
+export function notMasqueradedDestinations(policy: Policy): RangeSet {
   return rangeSet(
     policy.family,
     flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded'),

@@ -23,17 +23,18 @@ export interface Entry {
   readonly verdict: Verdict;
   readonly origin: Origin;
   /** The address that replaces the source address; undefined if the kernel chooses it. */
-  readonly as?: NodeAddress | undefined;
+  readonly as?: AddressRequest | undefined;
 }
 
-/** An address of the node that masqueraded packets leave with. */
-export interface NodeAddress {
+/** What the config asks for: that masqueraded packets leave with an address of the node in a range. */
+export interface AddressRequest {
   /** The range that the config asks for. */
   readonly range: Prefix;
   readonly origin: Origin;
   /**
-   * The node's addresses in the range, by rank (secondary, deprecated and host addresses last), then ascending; the first is used. If there is none, the kernel chooses the
-   * address. Undefined if the node is not known.
+   * The node's addresses in the range, by rank, then ascending; the first is used. Secondary and deprecated addresses are
+   * last, and host addresses: those that a link has with a host prefix, /32 or /128. If there is none, the kernel chooses
+   * the address. Undefined if the node is not known.
    */
   readonly candidates: readonly OwnAddress[] | undefined;
 }
@@ -58,7 +59,7 @@ export interface Policy {
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } =
     config;
-  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFiles, findings, ...others } = settings;
+  const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFileNames, problems, ...others } = settings;
   // A new key of a config file must do something here, or be named among those that decide about no packet.
   others satisfies Record<string, never>;
   const isLinkLocalMasqueraded = (family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6).value;
@@ -97,7 +98,7 @@ function addressEntries(
     });
   const map = prefixMap(asked);
   const others = MULTICAST[family]
-    .filter(({ prefix }) => map.get(prefix) === undefined && map.nearestAround(prefix) !== undefined)
+    .filter(({ prefix }) => map.get(prefix) === undefined && map.nearestWider(prefix) !== undefined)
     .map(({ prefix, rfc }): Entry => {
       return { prefix, verdict: 'masqueraded', origin: { kind: 'built-in', basis: rfc } };
     });
@@ -117,13 +118,13 @@ function rankOf({ rank = 0 }: OwnAddress): number {
 }
 
 /** The node's addresses in the range that are as good as the one that is used. */
-export function bestAddresses({ candidates = [] }: NodeAddress): readonly OwnAddress[] {
+export function bestAddresses({ candidates = [] }: AddressRequest): readonly OwnAddress[] {
   return candidates.filter((one) => rankOf(one) === rankOf(candidates[0] ?? one));
 }
 
-/** The addresses of the node that the policy asks for; each range once. */
-export function nodeAddresses({ entries }: Policy): readonly NodeAddress[] {
-  const byRange = new Map<string, NodeAddress>();
+/** What the policy asks for, each range once. */
+export function addressRequests({ entries }: Policy): readonly AddressRequest[] {
+  const byRange = new Map<string, AddressRequest>();
   for (const { as } of entries) if (as && !byRange.has(as.range.text)) byRange.set(as.range.text, as);
   return [...byRange.values()];
 }
@@ -133,7 +134,7 @@ export function areCompiledFor(own: readonly OwnAddress[], policies: readonly Po
   const textOf = (candidates: readonly OwnAddress[] = []) =>
     candidates.map((one) => `${formatAddress(one)} ${rankOf(one)}`).join();
   return policies
-    .flatMap(nodeAddresses)
+    .flatMap(addressRequests)
     .every(({ range, candidates }) => textOf(candidates) === textOf(addressesIn(range, own)));
 }
 
@@ -146,11 +147,11 @@ function withAddresses(known: readonly Entry[], destinations: readonly Entry[]):
   const [verdicts, addresses] = [prefixMap(known), prefixMap(destinations)];
   const exceptions = known.map((entry) => {
     if (entry.verdict === 'not_masqueraded') return entry;
-    return { ...entry, as: (addresses.get(entry.prefix) ?? addresses.nearestAround(entry.prefix))?.as };
+    return { ...entry, as: (addresses.get(entry.prefix) ?? addresses.nearestWider(entry.prefix))?.as };
   });
   const others = destinations.filter(
     ({ prefix }) =>
-      verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'not_masqueraded',
+      verdicts.get(prefix) === undefined && verdicts.nearestWider(prefix)?.verdict !== 'not_masqueraded',
   );
   return [...exceptions, ...others];
 }
@@ -163,7 +164,7 @@ function prefixMap(entries: readonly Entry[]): PrefixMap<Entry> {
 }
 
 /** The address that packets leave with, in words; undefined if the kernel chooses it. */
-export function nodeAddressText({ range, candidates }: NodeAddress): string | undefined {
+export function nodeAddressText({ range, candidates }: AddressRequest): string | undefined {
   if (candidates === undefined) return `the node's address in ${range.text}`;
   return candidates[0] && formatAddress(candidates[0]);
 }
@@ -177,11 +178,11 @@ export function outcomeText(verdict: Verdict, as: string | undefined): string {
 export function withoutNested(from: Policy['from']): Policy['from'] {
   const all = new PrefixMap<boolean>();
   for (const { value } of from) all.set(value, true);
-  return from.filter(({ value }) => all.nearestAround(value) === undefined);
+  return from.filter(({ value }) => all.nearestWider(value) === undefined);
 }
 
 /** The addresses that packets must come from; undefined if they may come from anywhere. */
-export function fromSet({ family, from }: Pick<Policy, 'family' | 'from'>): RangeSet | undefined {
+export function allowedSources({ family, from }: Pick<Policy, 'family' | 'from'>): RangeSet | undefined {
   if (from.length === 0) return undefined;
   return rangeSet(
     family,
@@ -196,15 +197,19 @@ export function decider(policy: Policy): (address: Address) => Entry | undefined
 }
 
 /**
- * What happens to packets from one address to another of the same family; undefined if the policy has nothing to say about
- * packets from there.
+ * What happens to packets from one address to another of the same family. Undefined if the source is not in
+ * masqueradeFromCIDRs: the agent masquerades no such packets, but another program may, so that a flow with any verdict
+ * is as it should be.
  */
 export type FlowVerdict = (source: Address, destination: Address) => Verdict | undefined;
 
-/** The verdicts of these policies. Packets of a family without a policy are left alone. */
+/** The verdicts of these policies. A family without a policy has no rules of the agent: all its packets are not masqueraded. */
 export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
   const deciders = new Map(
-    policies.map((policy) => [policy.family, { decide: decider(policy), from: fromSet(policy)?.ranges }]),
+    policies.map((policy) => [
+      policy.family,
+      { decide: decider(policy), from: allowedSources(policy)?.ranges },
+    ]),
   );
   return (source, destination) => {
     const { decide, from } = deciders.get(destination.family) ?? {};

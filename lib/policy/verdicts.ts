@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import type { Range, RangeSet } from '../cidr/ranges.ts';
 import { cutBySegments, flatten } from './flatten.ts';
-import { fromSet, nodeAddressText, type Policy, type Verdict } from './policy.ts';
+import { allowedSources, nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
 export interface VerdictRange extends Range {
@@ -34,7 +34,7 @@ export function verdictsOf(policy: Policy): Verdicts {
     if (entry === undefined) return { first, last, verdict: 'masqueraded' };
     return { first, last, verdict: entry.verdict, as: entry.as && nodeAddressText(entry.as) };
   });
-  return { family, from: fromSet(policy), ranges };
+  return { family, from: allowedSources(policy), ranges };
 }
 
 /** The same verdict for all addresses of a family. */

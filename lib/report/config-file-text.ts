@@ -2,7 +2,7 @@ import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { commentText } from '../config/config-file-lines.ts';
 import { isIncluded } from '../config/key.ts';
-import { ALL_KEYS, CIDR_LIMIT, LIMITED_KEYS } from '../config/keys.ts';
+import { ALL_KEYS, CIDR_LIMIT_KEY, LIMITED_KEYS } from '../config/keys.ts';
 import { DEFAULT_LIMITS } from '../config/limits.ts';
 import { printable } from '../text/escape.ts';
 
@@ -13,7 +13,7 @@ import { printable } from '../text/escape.ts';
  * @param families keys of others are left out: not every reader knows those of IPv6
  */
 export function configFileText(config: MergedConfig, families: readonly Family[]): string {
-  const names = config.configFiles.map((name) => commentText(printable(name)));
+  const names = config.configFileNames.map((name) => commentText(printable(name)));
   const keys = ALL_KEYS.filter(
     ([name, { family, written, setAt }]) =>
       (family === undefined || families.includes(family)) && isIncluded(written, setAt(config[name])),
@@ -22,7 +22,7 @@ export function configFileText(config: MergedConfig, families: readonly Family[]
   const lines = [
     `# Merged by ip-masq-agent from ${names.join(', ') || 'its defaults'}`,
     ...keys.flatMap(([name, key]) => key.lines(name, config[name])),
-    ...(count > DEFAULT_LIMITS.cidrLimit ? [`${CIDR_LIMIT.name}: ${count}`] : []),
+    ...(count > DEFAULT_LIMITS.cidrLimit ? [`${CIDR_LIMIT_KEY.name}: ${count}`] : []),
   ];
   return `${lines.join('\n')}\n`;
 }

@@ -28,7 +28,7 @@ export function problemValue({ severity, kind, message, remedy, at, other }: Pro
 /** A merged config as plain values, each entry with its origin. */
 export function mergedValue(config: MergedConfig): Readonly<Record<string, unknown>> {
   const keys = ALL_KEYS.map(([name, key]) => key.json(name, config[name]));
-  return Object.assign({ configFiles: config.configFiles }, ...keys);
+  return Object.assign({ configFiles: config.configFileNames }, ...keys);
 }
 
 /** A location as plain values. A file as a whole has the same keys as a position in it, so that programs need not ask. */

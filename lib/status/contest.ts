@@ -4,8 +4,9 @@ import type { ReconcileEvent } from '../agent/loop.ts';
 const CONTESTED_MS = 5_000;
 
 /**
- * Whether another program changes the agent's rules faster than the agent repairs them. Times are those of
- * performance.now().
+ * Whether the rules are contested: another program changes them so often that for some time no sync finds them untouched.
+ * Then the agent is not ready. A fight is something else: so many repairs in a row that the log tells of them
+ * (`warnOfFight`), also if traffic can rely on the rules in between. Times are those of performance.now().
  */
 export class Contest {
   /** The first sync after the last good one that has not found the policy. */
@@ -15,10 +16,10 @@ export class Contest {
   #inSync = true;
   #by: readonly string[] = [];
 
-  onReconcile({ wasInSync, inSync, by }: ReconcileEvent, now: number): void {
+  onReconcile({ wasUntouched, inSync, by }: ReconcileEvent, now: number): void {
     this.isContested(now);
     this.#inSync = inSync;
-    if (wasInSync && inSync) {
+    if (wasUntouched && inSync) {
       this.#since = undefined;
       return;
     }

@@ -59,7 +59,7 @@ async function readCounts({ status, counts, families }: Endpoints): Promise<void
   const reading = Promise.all(
     families.map(async (family) => {
       const policy = status.families.get(family)?.policy;
-      if (policy !== undefined) status.onCounts(family, await counts.since(dataplane, policy));
+      if (policy !== undefined) status.onCounts(family, await counts.takeGrowth(dataplane, policy));
     }),
   );
   await Promise.race([reading, delay(COUNT_TIMEOUT_MS, undefined, { ref: false })]);

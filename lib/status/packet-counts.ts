@@ -7,8 +7,8 @@ import type { Origin } from '../text/origin.ts';
 const FRESH_MS = 15_000;
 
 interface CountReading {
-  readonly remade: number;
-  /** The counts by the text of the rule. */
+  readonly incarnation: number;
+  /** The counts by the id of the rule. */
   readonly rules: ReadonlyMap<string, RuleCount>;
 }
 
@@ -18,7 +18,7 @@ export interface FileCount {
    * The config file, or the RFC of a default; undefined for destinations that no entry holds, and packets from elsewhere.
    */
   readonly file: string | undefined;
-  readonly verdict: EntryCount['verdict'];
+  readonly countedAs: EntryCount['countedAs'];
   readonly packets: bigint;
 }
 
@@ -43,7 +43,7 @@ export class PacketCounts {
    * The counts since the last call. Empty if the last call was a moment ago, or if the kernel cannot be read now; a
    * later call then includes them.
    */
-  async since(dataplane: Dataplane, policy: Policy): Promise<readonly FileCount[]> {
+  async takeGrowth(dataplane: Dataplane, policy: Policy): Promise<readonly FileCount[]> {
     const { family } = policy;
     const now = this.#now();
     if (now - (this.#readAt.get(family) ?? Number.NEGATIVE_INFINITY) < FRESH_MS) return [];
@@ -51,8 +51,8 @@ export class PacketCounts {
     this.#readAt.set(family, Number.POSITIVE_INFINITY);
     try {
       const before = this.#readings.get(family);
-      const { remade, rules } = await dataplane.count(policy);
-      const after = { remade, rules: summed(rules, ({ rule }) => rule) };
+      const { incarnation, rules } = await dataplane.count(policy);
+      const after = { incarnation, rules: summed(rules, ({ ruleId }) => ruleId) };
       this.#readings.set(family, after);
       return countsByFile(growth(before, after));
     } catch (error) {
@@ -65,8 +65,8 @@ export class PacketCounts {
 }
 
 /** A key of an entry without its origin, because entries with equal keys have equal rules. */
-export function countKey({ entry, verdict }: Pick<EntryCount, 'entry' | 'verdict'>): string {
-  return `${verdict} ${entry?.prefix.text ?? 'everything else'}`;
+export function countKey({ entry, countedAs }: Pick<EntryCount, 'entry' | 'countedAs'>): string {
+  return `${countedAs} ${entry?.prefix.text ?? 'everything else'}`;
 }
 
 function summed<Count extends EntryCount>(
@@ -87,7 +87,7 @@ function summed<Count extends EntryCount>(
  * sum shrinks as if all were written again.
  */
 function growth(before: CountReading | undefined, after: CountReading): readonly EntryCount[] {
-  const known = before?.remade === after.remade ? before.rules : undefined;
+  const known = before?.incarnation === after.incarnation ? before.rules : undefined;
   return Array.from(after.rules, ([rule, count]) => {
     const { packets = 0n } = known?.get(rule) ?? {};
     // Less than before: another program has written the rule again, and all of its count is new.
@@ -98,15 +98,15 @@ function growth(before: CountReading | undefined, after: CountReading): readonly
 
 /** The sums by config file and verdict, in the order of the first count of each. */
 function countsByFile(counts: readonly EntryCount[]): readonly FileCount[] {
-  const fileIn = ({ entry }: EntryCount) => entry && sourceNameOf(entry.origin);
-  const sums = summed(counts, (one) => `${one.verdict} ${one.entry?.origin.kind} ${fileIn(one)}`);
+  const fileIn = ({ entry }: EntryCount) => entry && originName(entry.origin);
+  const sums = summed(counts, (one) => `${one.countedAs} ${one.entry?.origin.kind} ${fileIn(one)}`);
   return Array.from(sums.values(), (sum) => {
-    const { verdict, packets } = sum;
-    return { file: fileIn(sum), verdict, packets };
+    const { countedAs, packets } = sum;
+    return { file: fileIn(sum), countedAs, packets };
   });
 }
 
 /** The config file of an origin, or what a default follows, such as `RFC 3927`. */
-export function sourceNameOf(origin: Origin): string {
+export function originName(origin: Origin): string {
   return origin.kind === 'file' ? origin.configFile : origin.basis;
 }

@@ -55,7 +55,7 @@ export function agentState({ status, families, interval }: StatusContext): Agent
     commit: build.commit,
     dataplane: dataplane === undefined ? null : { name: dataplane.name, reason: dataplane.reason },
     hash: status.hash ?? null,
-    configFiles: (loaded?.config.configFiles ?? []).slice(0, MOST_FILES),
+    configFiles: (loaded?.config.configFileNames ?? []).slice(0, MOST_FILES),
     invalid:
       invalid === undefined
         ? null

@@ -46,7 +46,7 @@ export function statusPage(overview: Overview): string {
     section('Last change of verdicts', verdictsHtml(overview)),
     section('Config', configHtml(overview, state)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
-    section('Conflicts and checks', problemsHtml(status.loaded?.config.findings ?? [])),
+    section('Conflicts and checks', problemsHtml(status.loaded?.config.problems ?? [])),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),
@@ -113,12 +113,12 @@ function verdictsHtml({ status: { families } }: Overview): string {
 function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentState): string {
   const config = loaded?.config;
   if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
-  const { configFiles, resyncInterval } = config;
+  const { configFileNames, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
   const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isIncluded(onPage, setAt(config[name])));
   return pairsHtml([
     ['hash', hash],
-    ['config files', configFiles.join(', ') || 'none: the defaults apply'],
+    ['config files', configFileNames.join(', ') || 'none: the defaults apply'],
     ...shown.map(([name, key]) => [name, key.text(config[name])] as const),
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
   ]);
@@ -141,8 +141,8 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   // Counts may belong to an older policy: its entries are other objects with the same keys.
   const packets = new Map(counts.map((count) => [countKey(count), String(count.packets)]));
   const counted = (entry: EntryCount['entry']) =>
-    packets.get(countKey({ entry, verdict: entry?.verdict ?? 'masqueraded' })) ?? '';
-  const elsewhere = packets.get(countKey({ entry: undefined, verdict: 'not_masqueraded' })) ?? '';
+    packets.get(countKey({ entry, countedAs: entry?.verdict ?? 'masqueraded' })) ?? '';
+  const elsewhere = packets.get(countKey({ entry: undefined, countedAs: 'not_masqueraded' })) ?? '';
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,

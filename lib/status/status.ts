@@ -1,17 +1,17 @@
 import type { ValidConfig } from '../agent/load.ts';
-import type { Observer, ReconcileEvent, SyncEvent } from '../agent/loop.ts';
+import type { FamilySyncEvent, Observer, ReconcileEvent } from '../agent/loop.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
-import { type Problem, VALID_FINDINGS } from '../config/problem.ts';
+import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
-import type { MasqueradedPodRoutes } from '../policy/masqueraded-pods.ts';
-import { bestAddresses, type Family, nodeAddresses, type Policy } from '../policy/policy.ts';
+import type { OutsidePodRoutes } from '../policy/outside-pods.ts';
+import { addressRequests, bestAddresses, type Family, type Policy } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
-import { type FileCount, sourceNameOf } from './packet-counts.ts';
+import { type FileCount, originName } from './packet-counts.ts';
 
 /** The status of one family. Times are from Date.now(), except `syncedAt`. */
 export interface FamilyStatus {
@@ -63,7 +63,7 @@ const FOUND = ['none', 'one', 'several'] as const;
 export interface Build {
   readonly version: string;
   readonly commit: string;
-  readonly node: string;
+  readonly nodejs: string;
 }
 
 export class Status implements Observer {
@@ -153,19 +153,19 @@ export class Status implements Observer {
       metrics.replace('config_errors', []);
       metrics.add('config_loads_total', { result: 'valid' });
       if (!isNew) return;
-      metrics.set('config_files', {}, config.configFiles.length);
+      metrics.set('config_files', {}, config.configFileNames.length);
       metrics.replace(
         'config_file_info',
-        config.configFiles.map((file) => ({ labels: { file }, value: 1 })),
+        config.configFileNames.map((file) => ({ labels: { file }, value: 1 })),
       );
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
-      const conflicts = Map.groupBy<string, Problem>(config.findings, ({ kind }) => kind);
-      for (const [kind, { severity }] of VALID_FINDINGS)
+      const conflicts = Map.groupBy<string, Problem>(config.problems, ({ kind }) => kind);
+      for (const [kind, { severity }] of KINDS_OF_VALID_CONFIG)
         metrics.set('config_conflicts', { severity, kind }, conflicts.get(kind)?.length ?? 0);
     });
   }
 
-  onSync({ policy, plan, verdicts, drifted, trigger, duration }: SyncEvent): void {
+  onSync({ policy, plan, verdicts, drifted, trigger, duration }: FamilySyncEvent): void {
     const { family } = policy;
     const now = Date.now();
     const before = this.#families.get(family);
@@ -204,8 +204,8 @@ export class Status implements Observer {
   }
 
   #recordBuild(dataplane: string, chosen_by: string): void {
-    const { version, commit, node } = this.build;
-    const labels = { version, commit, nodejs: node, dataplane, chosen_by };
+    const { version, commit, nodejs } = this.build;
+    const labels = { version, commit, nodejs, dataplane, chosen_by };
     this.#recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
   }
 
@@ -220,7 +220,7 @@ export class Status implements Observer {
       const count = entries.filter((entry) => entry.verdict === verdict).length;
       metrics.set('config_entries', { family, verdict }, count);
     }
-    const files = new Set(entries.map(({ origin }) => sourceNameOf(origin)));
+    const files = new Set(entries.map(({ origin }) => originName(origin)));
     for (const file of this.#counted[family]) {
       if (files.has(file)) continue;
       metrics.remove('not_masqueraded_connections_total', { family, file });
@@ -254,7 +254,7 @@ export class Status implements Observer {
   }
 
   /** The agent has read the routes to pods; undefined if it could not. */
-  onMasqueradedPods(found: readonly MasqueradedPodRoutes[] | undefined): void {
+  onOutsidePodRoutes(found: readonly OutsidePodRoutes[] | undefined): void {
     const families = found === undefined ? [] : [...this.#families.keys()];
     const values = families.map((family) => {
       const own = found?.filter((one) => one.family === family) ?? [];
@@ -266,10 +266,10 @@ export class Status implements Observer {
   /** @param counts since the last call */
   onCounts(family: Family, counts: readonly FileCount[]): void {
     this.#recorder.record((metrics) => {
-      for (const { file, verdict, packets } of counts) {
+      for (const { file, countedAs, packets } of counts) {
         const count = Number(packets);
-        if (verdict === 'masqueraded') metrics.add('masqueraded_connections_total', { family }, count);
-        else if (verdict === 'invalid') metrics.add('invalid_packets_total', { family }, count);
+        if (countedAs === 'masqueraded') metrics.add('masqueraded_connections_total', { family }, count);
+        else if (countedAs === 'invalid') metrics.add('invalid_packets_total', { family }, count);
         else if (file === undefined) metrics.add('connections_from_elsewhere_total', { family }, count);
         else {
           this.#counted[family].add(file);
@@ -283,11 +283,11 @@ export class Status implements Observer {
 function ruleCounts(findings: readonly ForeignFinding[]) {
   const groups = Map.groupBy(
     findings,
-    ({ family, author, isOnlyFromSources }) => `${family} ${author} ${isOnlyFromSources}`,
+    ({ family, author, limitsSources }) => `${family} ${author} ${limitsSources}`,
   );
   return [...groups.values()].flatMap((group) =>
-    group.slice(0, 1).map(({ family, author, isOnlyFromSources }) => ({
-      labels: { family, author, sources: isOnlyFromSources ? 'some' : 'any' },
+    group.slice(0, 1).map(({ family, author, limitsSources }) => ({
+      labels: { family, author, sources: limitsSources ? 'some' : 'any' },
       value: group.reduce((sum, { rules }) => sum + rules, 0),
     })),
   );
@@ -295,7 +295,7 @@ function ruleCounts(findings: readonly ForeignFinding[]) {
 
 /** How many ranges of masqueradeAddresses hold so many addresses of the node; empty if the policy asks for none. */
 function addressRanges(policy: Policy) {
-  const counts = nodeAddresses(policy).map((one) => Math.min(bestAddresses(one).length, FOUND.length - 1));
+  const counts = addressRequests(policy).map((one) => Math.min(bestAddresses(one).length, FOUND.length - 1));
   if (counts.length === 0) return [];
   return FOUND.map((found, index) => ({
     labels: { family: policy.family, found },

@@ -11,8 +11,8 @@ export function errorMessage(error: unknown): string {
 /** The system refused an operation; the message says which one and what to do. */
 export class SystemError extends Error {}
 
-/** A text is not what it should be. The message says why, without position. */
-export class TextError extends Error {
+/** A text is not what it should be at one place. The message says why, without the place. */
+export class PlacedError extends Error {
   /** Where in the text, in UTF-16 code units. */
   readonly offset: number;
   readonly remedy: string;

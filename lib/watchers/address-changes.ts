@@ -5,8 +5,8 @@ import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { openAddressWatch } from '../netlink/watch.ts';
-import { ownAddressList } from '../node/own-addresses.ts';
-import { areCompiledFor, nodeAddresses, type Policy } from '../policy/policy.ts';
+import { usableSourceAddresses } from '../node/own-addresses.ts';
+import { addressRequests, areCompiledFor, type Policy } from '../policy/policy.ts';
 
 /** Changes of so many milliseconds lead to one sync: each pod that starts changes links and addresses too. */
 const PAUSE_MS = 100;
@@ -33,7 +33,7 @@ export function watchAddresses(
 
   /** Whether the rules have the node's addresses; otherwise triggers a sync. */
   const check = (): boolean => {
-    const isCurrent = areCompiledFor(ownAddressList(), current);
+    const isCurrent = areCompiledFor(usableSourceAddresses(), current);
     if (!isCurrent) triggers.add('addresses');
     return isCurrent;
   };
@@ -63,7 +63,7 @@ export function watchAddresses(
   return (policies) => {
     const areNew = policies !== current;
     current = policies;
-    if (!areNew || policies.every((policy) => nodeAddresses(policy).length === 0)) return;
+    if (!areNew || policies.every((policy) => addressRequests(policy).length === 0)) return;
     // While they were applied, addresses may have changed.
     if (isWatching) check();
     else void watch();

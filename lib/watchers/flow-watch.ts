@@ -7,7 +7,7 @@ import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { Conntrack, type Flow } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { ownAddresses } from '../node/own-addresses.ts';
+import { createIsLocal } from '../node/own-addresses.ts';
 import { type Family, type FlowVerdict, VERDICT_TEXT } from '../policy/policy.ts';
 import type { Recorder } from '../status/status.ts';
 import { counted } from '../text/words.ts';
@@ -65,7 +65,7 @@ export function createFlowWatch(
 
   const readNow = async (asked: { readonly reports: boolean; readonly countsPorts: boolean }) => {
     using conntrack = open();
-    const rules = { verdict, isOwn: ownAddresses() };
+    const rules = { verdict, isOwn: createIsLocal() };
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
     const expected = Math.min(conntrack.entries(), MOST_FLOWS);
     const ports = asked.countsPorts ? new PortCounter(expected, toPorts, rules.isOwn) : undefined;

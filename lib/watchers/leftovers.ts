@@ -1,14 +1,14 @@
 import { describeRemoval, hasFailed, logRemoval, removeFromAll } from '../agent/remove.ts';
-import { readRuleLocations } from '../agent/rule-locations.ts';
+import { observeRuleLocations } from '../agent/rule-locations.ts';
 import {
   type Dataplane,
-  type OwnRules,
   type RuleLocation,
+  type RulesAtLocation,
   ruleLocationName,
 } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listRuleLocations, modesInUse } from '../dataplane/open.ts';
+import { listRuleLocations, possibleModes } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Logger } from '../log/log.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -28,7 +28,7 @@ export class Leftovers {
   readonly #signal: AbortSignal;
   /** The names of the locations in which this process has removed leftovers. */
   readonly #cleared = new Set<string>();
-  #returned: readonly OwnRules[] = [];
+  #returned: readonly RulesAtLocation[] = [];
 
   constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
     this.#options = options;
@@ -38,7 +38,7 @@ export class Leftovers {
   }
 
   /** Rules that have returned after their removal, and so are another agent's. */
-  get returned(): readonly OwnRules[] {
+  get returned(): readonly RulesAtLocation[] {
     return this.#returned;
   }
 
@@ -51,13 +51,13 @@ export class Leftovers {
     const failures: string[] = [];
     try {
       const kept = policies.map(({ family }) => family);
-      const modes = await modesInUse(this.#options, this.#host);
+      const modes = await possibleModes(this.#options, this.#host);
       const locations = (await listRuleLocations(this.#options, this.#host, modes)).filter(
         (location) => location.dataplane.name !== dataplane.name || !kept.includes(location.family),
       );
       const known = locations.filter((location) => this.hasCleared(location));
       failures.push(...(await this.#remove(locations.filter((location) => !known.includes(location)))));
-      const states = await readRuleLocations(known);
+      const states = await observeRuleLocations(known);
       const unreadable = states.find((one) => one.kind === 'unreadable');
       if (unreadable !== undefined) throw unreadable.error;
       this.#returned = states.filter((one) => one.kind === 'found');

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { applyEdits, type Edit, findNodeAtLocation, getNodePath, getNodeValue, modify } from 'jsonc-parser';
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { type Node, parseStrict, requireType } from './json.ts';
 import { type NatPolicy, natPolicies } from './nat-policy.ts';
 
-type ExceptionListResult = { readonly text: string } | { readonly error: TextError };
+type ExceptionListResult = { readonly text: string } | { readonly error: PlacedError };
 
 /**
  * Writes the destinations that are not SNATed into the CNI config of a Windows node: into the endpoint policy of Type
@@ -20,7 +20,7 @@ export function withExceptionList(text: string, cidrs: readonly string[]): Excep
     const edits = natPolicies(parseStrict(json)).flatMap((found) => editsOf(json, found, cidrs));
     return { text: applyEdits(text, edits) };
   } catch (error) {
-    if (error instanceof TextError) return { error };
+    if (error instanceof PlacedError) return { error };
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { equalFold, exactMember, member, type Node, requireType, textOf } from './json.ts';
 import {
   HNS_API_1,
@@ -27,7 +27,7 @@ export interface NatPolicy {
 /**
  * The OutBoundNAT policies of a CNI config, at most one for each plugin.
  *
- * @throws {TextError} if there is none, or if it is unclear which policy or list the plugin reads
+ * @throws {PlacedError} if there is none, or if it is unclear which policy or list the plugin reads
  */
 export function natPolicies(root: Node): readonly NatPolicy[] {
   const plugins = pluginsOf(root);
@@ -43,7 +43,7 @@ function natPolicyOf(plugin: Plugin): readonly NatPolicy[] {
   if (policy === undefined) return [];
   if (second === undefined) return [{ policy, path: pathOf(plugin, policy) }];
   const remedy = 'keep one: HNS applies both, and it is unclear which has the list';
-  throw new TextError(`has more than one ${NAT} policy in ${title}`, second.offset, remedy);
+  throw new PlacedError(`has more than one ${NAT} policy in ${title}`, second.offset, remedy);
 }
 
 /** The OutBoundNAT policies under a key. Readers of AdditionalArgs compare names exactly, the others ignore case. */
@@ -71,8 +71,12 @@ function pathOf({ title, path }: Plugin, policy: Node): ListPath {
   const found = `has "${wrong.join('.')}" in an ${NAT} policy`;
   const at = valueAt(policy, wrong)?.parent ?? policy;
   if (path !== undefined)
-    throw new TextError(`${found}, which ${title} does not read`, at.offset, `write ${sample(path)} instead`);
-  throw new TextError(
+    throw new PlacedError(
+      `${found}, which ${title} does not read`,
+      at.offset,
+      `write ${sample(path)} instead`,
+    );
+  throw new PlacedError(
     `${found}, but HNS reads either "ExceptionList" or "Settings.Exceptions"`,
     at.offset,
     `write either ${sample(HNS_API_1)} for HNS API 1 or ${sample(HNS_API_2)} for API 2`,
@@ -84,19 +88,19 @@ function valueAt(policy: Node, path: ListPath): Node | undefined {
   return path.reduce<Node | undefined>((node, key) => node && exactMember(node, key), policy);
 }
 
-function missingPolicy(root: Node, plugins: readonly Plugin[]): TextError {
+function missingPolicy(root: Node, plugins: readonly Plugin[]): PlacedError {
   const known = plugins.filter(({ key }) => key !== undefined);
   const [first] = known;
   if (first === undefined) {
     const makers = `plugin that is known to make Windows endpoints (${KNOWN_PLUGINS.join(', ')})`;
     const remedy = `add ${samplePolicy({})} to the list "policies" of the plugin that makes them`;
-    return new TextError(`has no ${NAT} policy, and no ${makers}`, root.offset, remedy);
+    return new PlacedError(`has no ${NAT} policy, and no ${makers}`, root.offset, remedy);
   }
   const titles = known.map(({ title }) => title).join(' or ');
   const additions = known.map(
     (plugin) => `${samplePolicy(plugin)} to the list "${plugin.key}" of ${plugin.title}`,
   );
-  return new TextError(
+  return new PlacedError(
     `has no ${NAT} policy in ${titles}`,
     first.config.offset,
     `add ${additions.join(', or ')}`,

@@ -1,4 +1,4 @@
-import { TextError } from '../text/error.ts';
+import { PlacedError } from '../text/error.ts';
 import { quote } from '../text/escape.ts';
 import { exactMember, member, type Node, requireType, textOf } from './json.ts';
 
@@ -57,7 +57,7 @@ export function pluginsOf(root: Node): readonly Plugin[] {
   const type = member(root, 'type')?.parent;
   if (type !== undefined) {
     const message = 'has both "plugins" and "type": a .conflist has the first, a .conf the second';
-    throw new TextError(message, type.offset, 'remove the one that does not belong here');
+    throw new PlacedError(message, type.offset, 'remove the one that does not belong here');
   }
   const items = requireType(list, 'array', '"plugins"').children ?? [];
   return items.map((item) => pluginOf(requireType(item, 'object', 'a plugin')));
@@ -67,14 +67,14 @@ function pluginOf(object: Node): Plugin {
   const name = textOf(member(object, 'type'));
   if (name === undefined) {
     const remedy = 'write the name of the plugin, such as "type": "win-bridge"';
-    throw new TextError('has a plugin without "type"', object.offset, remedy);
+    throw new PlacedError('has a plugin without "type"', object.offset, remedy);
   }
   if (programName(name) !== DELEGATING) return pluginNamed(name, object);
   const delegate = member(object, 'delegate');
   if (delegate?.type === 'object')
     return pluginNamed(textOf(member(delegate, 'type')) ?? DEFAULT_DELEGATE, delegate);
   const message = `has no "delegate" in its plugin "${DELEGATING}", which makes no endpoint itself`;
-  throw new TextError(message, object.offset, 'write "delegate": {"type": "win-bridge"} or "win-overlay"');
+  throw new PlacedError(message, object.offset, 'write "delegate": {"type": "win-bridge"} or "win-overlay"');
 }
 
 function pluginNamed(name: string, config: Node): Plugin {

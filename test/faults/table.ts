@@ -151,7 +151,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'metrics: one is declared and never set',
-    edits: [["metrics.set('config_files', {}, config.configFiles.length);", '']],
+    edits: [["metrics.set('config_files', {}, config.configFileNames.length);", '']],
     noticedBy: [['status/metrics.test.ts', ALL]],
   },
   {
@@ -199,7 +199,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'addresses: a destination with an address is masqueraded, also inside',
     edits: [
       [
-        "verdicts.get(prefix) === undefined && verdicts.nearestAround(prefix)?.verdict !== 'not_masqueraded'",
+        "verdicts.get(prefix) === undefined && verdicts.nearestWider(prefix)?.verdict !== 'not_masqueraded'",
         'true',
       ],
     ],
@@ -472,9 +472,11 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'pods: what is accepted is told too',
-    edits: [['union(unmasqueraded(policy), setOf(accepted))', 'unmasqueraded(policy)']],
+    edits: [
+      ['union(notMasqueradedDestinations(policy), setOf(accepted))', 'notMasqueradedDestinations(policy)'],
+    ],
     noticedBy: [
-      ['policy/masqueraded-pods.test.ts', 'if they are accepted'],
+      ['policy/outside-pods.test.ts', 'if they are accepted'],
       ['e2e/masqueraded-pods.test.ts', 'accepts ranges that are meant'],
     ],
   },

@@ -4,7 +4,7 @@ import { type Address, parseAddress } from '../../lib/cidr/address.ts';
 import { prefixesOf } from '../../lib/cidr/ranges.ts';
 import { explainForeign, type ForeignRule, findForeignRules } from '../../lib/foreign/find.ts';
 import { type NodeRules, readNode } from '../../lib/foreign/read-node.ts';
-import { unmasqueraded } from '../../lib/policy/flatten.ts';
+import { notMasqueradedDestinations } from '../../lib/policy/flatten.ts';
 import { ALL, FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
 import { NATIVE } from '../lab/foreign-nftables.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
@@ -38,7 +38,7 @@ async function read(lab: Lab): Promise<NodeRules> {
 async function find(lab: Lab): Promise<readonly ForeignRule[]> {
   const { baseChains, unread } = await read(lab);
   assert.deepEqual(unread, []);
-  const found = await findForeignRules(baseChains, unmasqueraded(policy(lab.family)));
+  const found = await findForeignRules(baseChains, notMasqueradedDestinations(policy(lab.family)));
   assert.deepEqual(found.unread, []);
   return found.rules;
 }

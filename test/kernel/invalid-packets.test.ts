@@ -93,10 +93,10 @@ for (const family of WITH_NETLINK ? FAMILIES : []) {
       await using lab = await createLab(family);
       const dataplane = await lab.open('count');
       const count = async (policy = lab.policy(1)) => {
-        const { remade, rules } = await dataplane.count(policy);
+        const { incarnation, rules } = await dataplane.count(policy);
         return {
-          remade,
-          rules: rules.filter(({ verdict }) => verdict === 'invalid').map(({ rule }) => rule),
+          incarnation,
+          rules: rules.filter(({ countedAs }) => countedAs === 'invalid').map(({ ruleId }) => ruleId),
         };
       };
       await syncOnce(dataplane, lab.policy(1));

@@ -181,12 +181,12 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
     it('counts what the rules of a new chain count from zero, and what elements count further', async () => {
       await using node = await lab();
       await node.sync(policy);
-      const counted = async () => (await node.dataplane.count(policy)).rules.map(({ rule }) => rule);
-      const [before, remade] = [await counted(), (await node.dataplane.count(policy)).remade];
+      const counted = async () => (await node.dataplane.count(policy)).rules.map(({ ruleId }) => ruleId);
+      const [before, incarnation] = [await counted(), (await node.dataplane.count(policy)).incarnation];
       await node.nft(olderPriority(TABLE(family)));
       await node.sync(policy);
       const after = await counted();
-      assert.equal((await node.dataplane.count(policy)).remade, remade);
+      assert.equal((await node.dataplane.count(policy)).incarnation, incarnation);
       assert.deepEqual(after.slice(0, -1), before.slice(0, -1));
       assert.notEqual(after.at(-1), before.at(-1));
     });

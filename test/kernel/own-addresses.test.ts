@@ -8,15 +8,15 @@ const LIB = new URL('../../lib/', import.meta.url);
 
 /** What asks the node, in JSON: the addresses of the list, and those asked about that are the node's. */
 const SCRIPT = `
-  const [{ ownAddresses, ownAddressList }, { formatAddress, parseAddress }] = await Promise.all([
+  const [{ createIsLocal, usableSourceAddresses }, { formatAddress, parseAddress }] = await Promise.all([
     import(${JSON.stringify(new URL('node/own-addresses.ts', LIB))}),
     import(${JSON.stringify(new URL('cidr/address.ts', LIB))}),
   ]);
   const asked = process.argv.slice(1);
-  const isOwn = ownAddresses();
+  const isOwn = createIsLocal();
   console.log(JSON.stringify({
-    list: ownAddressList().map(formatAddress),
-    ranks: ownAddressList().map(({ rank }) => rank),
+    list: usableSourceAddresses().map(formatAddress),
+    ranks: usableSourceAddresses().map(({ rank }) => rank),
     own: asked.filter((text) => isOwn(parseAddress(text))),
   }));`;
 

@@ -11,7 +11,7 @@ import { renderTables } from '../../lib/dataplane/nftables/table.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { TableName } from '../../lib/netlink/change.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { decider, fromSet, type Policy } from '../../lib/policy/policy.ts';
+import { allowedSources, decider, type Policy } from '../../lib/policy/policy.ts';
 import { type BoxKind, createBox } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
 import {
@@ -49,7 +49,7 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
           assert.equal(loaded, undefined, loaded?.script);
           const decide = decider(policy);
           const verdicts = after.verdicts();
-          assert.deepEqual(verdicts.from, fromSet(policy));
+          assert.deepEqual(verdicts.from, allowedSources(policy));
           for (const value of edgesOf(policy)) {
             const address = { family, value };
             const expected = decide(address)?.verdict ?? 'masqueraded';

@@ -70,7 +70,9 @@ function lineOf(container: Container): {
   readonly flags: Flags;
   readonly texts: ReadonlyMap<string, string>;
 } {
-  const { command, texts } = parseArgs((container.args ?? []).map((arg) => substituted(arg, container)));
+  const { command, flagTexts: texts } = parseArgs(
+    (container.args ?? []).map((arg) => substituted(arg, container)),
+  );
   // All that a command has of its own is looked at too, but only what all have is of interest.
   flagValues(COMMANDS[command]?.own ?? {}, texts);
   return { command, flags: flagValues(FLAGS, texts), texts };

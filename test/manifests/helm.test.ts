@@ -185,7 +185,7 @@ function alike(objects: readonly KubernetesObject[]): Readonly<Record<string, un
 }
 
 function meaning(key: string, value: unknown): unknown {
-  if (key === 'args') return Object.fromEntries(parseArgs(value as readonly string[]).texts);
+  if (key === 'args') return Object.fromEntries(parseArgs(value as readonly string[]).flagTexts);
   if (key === 'data')
     return Object.fromEntries(Object.entries(value as object).map(([name, text]) => [name, load(text)]));
   // kustomize doubles line breaks of CEL.

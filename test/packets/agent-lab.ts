@@ -5,7 +5,7 @@ import { buildInfo } from '../../cmd/ip-masq-agent/build-info.ts';
 import { syncs } from '../../lib/agent/loop.ts';
 import { Triggers } from '../../lib/agent/triggers.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
-import { ownAddressList } from '../../lib/node/own-addresses.ts';
+import { usableSourceAddresses } from '../../lib/node/own-addresses.ts';
 import { routes } from '../../lib/status/endpoints.ts';
 import { Metrics } from '../../lib/status/metrics.ts';
 import { PacketCounts } from '../../lib/status/packet-counts.ts';
@@ -61,7 +61,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const loading = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
   const agent = {
     loading,
-    ownAddresses: ownAddressList,
+    ownAddresses: usableSourceAddresses,
     cpuTime: () => 0,
     syncTimeout: 30_000,
     lock: async () => {},

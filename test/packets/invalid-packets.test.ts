@@ -63,13 +63,13 @@ describe('packets that conntrack refuses', { concurrency: true, skip: NO_NFTABLE
     );
     const before = await lab.counts();
     assert.equal(await lab.toInside(), 0n);
-    for (const { rule, packets } of before) assert.ok(packets >= LEAST, `${packets}: ${rule}`);
+    for (const { ruleId, packets } of before) assert.ok(packets >= LEAST, `${packets}: ${ruleId}`);
     await lab.repair('postrouting');
     assert.deepEqual(await lab.counts(), before);
     await lab.repair('postrouting-invalid');
     assert.deepEqual(await lab.counted(), NONE);
-    for (const [index, { rule }] of (await lab.counts()).entries())
-      assert.notEqual(rule, before[index]?.rule);
+    for (const [index, { ruleId }] of (await lab.counts()).entries())
+      assert.notEqual(ruleId, before[index]?.ruleId);
   });
 
   it('are dropped, but no ordinary packet, none of the node, and none to what is inside or from elsewhere', async () => {
@@ -78,7 +78,8 @@ describe('packets that conntrack refuses', { concurrency: true, skip: NO_NFTABLE
     await lab.sendOthers();
     await lab.connect();
     assert.deepEqual(await lab.seen('leaked'), NONE);
-    for (const { rule, packets } of await lab.counts()) assert.ok(packets >= LEAST, `${packets}: ${rule}`);
+    for (const { ruleId, packets } of await lab.counts())
+      assert.ok(packets >= LEAST, `${packets}: ${ruleId}`);
   });
 });
 
@@ -149,7 +150,7 @@ async function createInvalidLab(invalidPackets: InvalidPackets) {
     const all = FAMILIES.map((family) => dataplane.count(compilePolicy(CONFIG, family)));
     return (await Promise.all(all)).flatMap(({ rules }) => rules);
   };
-  const counts = async () => (await allCounts()).filter(({ verdict }) => verdict === 'invalid');
+  const counts = async () => (await allCounts()).filter(({ countedAs }) => countedAs === 'invalid');
   const owned = stack.move();
   return {
     seen,

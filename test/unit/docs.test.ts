@@ -118,8 +118,8 @@ describe('the command lines of the agent in a page', () => {
         const words = one.replaceAll(/^kubectl ip-masq|^ip-masq-agent|[`']/g, (begin) =>
           begin.startsWith('kubectl') ? 'fleet' : '',
         );
-        const { command, texts } = parseArgs(words.trim().split(/ +/));
-        flagValues({ ...FLAGS, ...COMMANDS[command]?.own }, texts);
+        const { command, flagTexts } = parseArgs(words.trim().split(/ +/));
+        flagValues({ ...FLAGS, ...COMMANDS[command]?.own }, flagTexts);
       }
     });
   }

@@ -1,6 +1,6 @@
 import type { Preview } from '../../../lib/agent/preview.ts';
 import type {
-  ObservedRules,
+  FoundRules,
   RuleLocationState,
   UnreadableRuleLocation,
 } from '../../../lib/agent/rule-locations.ts';
@@ -68,7 +68,7 @@ function rulesText(preview: Preview, paint: Paint): readonly string[] {
   ];
 }
 
-function leftoverText(place: ObservedRules): string {
+function leftoverText(place: FoundRules): string {
   return `${ruleLocationName(place)}: a start removes ${counted(place.rules.length, 'rule')} of an earlier run`;
 }
 

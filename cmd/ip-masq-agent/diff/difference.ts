@@ -1,6 +1,6 @@
 import type { Preview } from '../../../lib/agent/preview.ts';
 import type {
-  ObservedRules,
+  FoundRules,
   RuleLocationState,
   UnreadableRuleLocation,
 } from '../../../lib/agent/rule-locations.ts';
@@ -16,7 +16,7 @@ export interface FamilyDifference {
   /** In the dataplane that is used. */
   readonly preview: Preview;
   /** Rules of the agent, or of ip-masq-agent v1 or v2, in the places that are not used: a start removes them. */
-  readonly leftovers: readonly ObservedRules[];
+  readonly leftovers: readonly FoundRules[];
   /** Empty chains that cannot be deleted, in words. */
   readonly stays: readonly string[];
   readonly unread: readonly UnreadableRuleLocation[];

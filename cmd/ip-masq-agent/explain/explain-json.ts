@@ -1,7 +1,7 @@
 import { formatAddress } from '../../../lib/cidr/address.ts';
 import { foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
 import type { SourceDecision } from '../../../lib/policy/decision.ts';
-import type { Entry, NodeAddress } from '../../../lib/policy/policy.ts';
+import type { AddressRequest, Entry } from '../../../lib/policy/policy.ts';
 import { locationOf } from '../../../lib/report/json.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
@@ -29,7 +29,7 @@ function fromJson({ address, listed, isUnlisted: isElsewhere }: SourceDecision):
   };
 }
 
-function asJson({ range, origin, candidates: found }: NodeAddress): object {
+function asJson({ range, origin, candidates: found }: AddressRequest): object {
   const addresses = found?.map(formatAddress);
   return {
     address: addresses?.[0] ?? null,

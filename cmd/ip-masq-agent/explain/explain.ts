@@ -8,7 +8,7 @@ import { destinationsOf } from '../../../lib/flows/destinations.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { Conntrack } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
-import { ownAddresses, ownAddressList } from '../../../lib/node/own-addresses.ts';
+import { createIsLocal, usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
@@ -65,7 +65,7 @@ async function askNode(
   const node = await retrying(() => readNode(host, nodeOptions), retry);
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
-  const common = { node, bpf: await bpfLinks(host), own: ownAddressList(), isOwn: ownAddresses() };
+  const common = { node, bpf: await bpfLinks(host), own: usableSourceAddresses(), isOwn: createIsLocal() };
   const reached = await findDestinations(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {

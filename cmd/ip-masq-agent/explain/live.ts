@@ -8,9 +8,9 @@ import type { NodeRules } from '../../../lib/foreign/read-node.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import {
   type Address,
+  allowedSources,
   compilePolicy,
   type Family,
-  fromSet,
   nodeAddressText,
   type OwnAddress,
 } from '../../../lib/policy/policy.ts';
@@ -102,7 +102,7 @@ export async function explainedLive(
   const { used } = observed;
   const said = explained(config, address, from, families, observed.own);
   const kernel = verdictAt(used, address, from);
-  const meant = config && fromSet(compilePolicy(config, address.family))?.ranges;
+  const meant = config && allowedSources(compilePolicy(config, address.family))?.ranges;
   const hasOtherSources =
     config !== undefined &&
     said.isKept &&

@@ -3,7 +3,7 @@ import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
-import { cutBySegments, flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
+import { cutBySegments, flatten, notMasqueradedDestinations } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
 
@@ -26,7 +26,7 @@ export function flatConfig(config: MergedConfig, families: readonly Family[]): M
 /** Everything that the policy does not masquerade, with link-local, as the shortest list. */
 export function flatPrefixes(policy: Policy): readonly Located<Prefix>[] {
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
-  return prefixesOf(unmasqueraded(policy)).map((prefix) => {
+  return prefixesOf(notMasqueradedDestinations(policy)).map((prefix) => {
     const decided = [...cutBySegments(segments, rangeOf(prefix))];
     const [origin = FLATTENED, ...others] = new Set(decided.flatMap(({ entry }) => entry?.origin ?? []));
     return { value: prefix, origin, others };

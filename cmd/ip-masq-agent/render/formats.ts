@@ -15,7 +15,7 @@ import {
 } from '../../../lib/config/problem.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
-import { ownAddressList } from '../../../lib/node/own-addresses.ts';
+import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { counted } from '../../../lib/text/words.ts';
@@ -78,7 +78,7 @@ function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): R
 
 /** The policies of the machine that renders. */
 function policiesOf(config: MergedConfig, flags: RenderFlags): readonly Policy[] {
-  const own = ownAddressList();
+  const own = usableSourceAddresses();
   return keptFamilies(flags).map((family) => compilePolicy(config, family, own));
 }
 
@@ -108,7 +108,11 @@ function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
       ? [`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`]
       : []),
   ];
-  return { text: configFileText(configFile, families), notes, isDefault: config.configFiles.length === 0 };
+  return {
+    text: configFileText(configFile, families),
+    notes,
+    isDefault: config.configFileNames.length === 0,
+  };
 }
 
 async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {
@@ -131,7 +135,7 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
 
 async function readCniConfig(path: string): Promise<ConfigFile> {
   const unreadable = (message: string) =>
-    cniConfigError(fileProblem(path, message, 'set --input-file to the CNI config'));
+    cniConfigError(fileProblem('unreadable', path, message, 'set --input-file to the CNI config'));
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: Error) => {
     throw unreadable(`cannot be read: ${error.message}`);

@@ -29,7 +29,7 @@ export async function render(args: RenderArgs): Promise<number> {
   const outputFile = flags['output-file'];
   if (flags['diff-to'].length > 0) {
     const kinds = ['watch', 'output-file', 'health-bind-address', 'format', 'flatten'];
-    const other = kinds.find((name) => args.texts.has(name));
+    const other = kinds.find((name) => args.flagTexts.has(name));
     if (other !== undefined) throw new UsageError(`--diff-to cannot be set with --${other}`);
     return compareSources(flags);
   }
@@ -50,8 +50,8 @@ export async function render(args: RenderArgs): Promise<number> {
 }
 
 /** Prints the rules of the agent in the kernel, wherever they are. */
-async function renderLive({ flags, texts }: RenderArgs): Promise<number> {
-  const other = ['watch', 'output-file', 'format', 'filename'].find((name) => texts.has(name));
+async function renderLive({ flags, flagTexts }: RenderArgs): Promise<number> {
+  const other = ['watch', 'output-file', 'format', 'filename'].find((name) => flagTexts.has(name));
   if (other !== undefined) throw new UsageError(`--live cannot be set with --${other}`);
   const { used, others } = await survey(dataplaneOptions(flags), commandHost(flags), retryOptions(flags));
   for (const place of [...used, ...others]) {

@@ -9,7 +9,7 @@ import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
-import { ownAddressList } from '../../../lib/node/own-addresses.ts';
+import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { type AgentState, agentState } from '../../../lib/status/state.ts';
 import { Recorder, Status } from '../../../lib/status/status.ts';
@@ -39,7 +39,7 @@ interface Ending {
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
-  const { flags, texts } = args;
+  const { flags, flagTexts } = args;
   let ending: Ending | undefined;
   return runDaemon(
     args,
@@ -48,10 +48,11 @@ export function run(args: Args): Promise<number> {
       const recorder = new Recorder();
       const other = Promise.withResolvers<never>();
       const lock = new NamespaceLock({
+        // Read at each answer to another process: the dataplane and the state change.
         introduction: {
           version: buildInfo().version,
           get flags() {
-            return sharedFlags(texts, ending?.dataplane);
+            return sharedFlags(flagTexts, ending?.dataplane);
           },
           get state() {
             return ending?.state?.();
@@ -87,13 +88,15 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent = {
     loading,
-    ...(keeps && { keepIf: async () => (await findOwnRules(flags)) !== false }),
+    // Rules that cannot be read may be there.
+    ...(keeps && { hasRulesToKeep: async () => (await findOwnRules(flags)) !== false }),
     syncTimeout: flags['sync-timeout'],
-    ownAddresses: ownAddressList,
+    ownAddresses: usableSourceAddresses,
     cpuTime,
     lock: () => ending.lock.take(),
     open: () => openDataplane(dataplane, host),
   };
+  // Before that, the rules may be those of another agent.
   announceStop(log, () => flags['cleanup-on-exit'] && ending.lock.isDecided);
   process.on('SIGHUP', () => triggers.add('signal'));
   const surroundings = { args, log, recorder, status, triggers, netlink, host, ending };
@@ -101,9 +104,9 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   for await (const step of syncs(agent, flags.once ? [startTrigger()] : triggers, status, log, stopSignal)) {
     if (step.kind === 'synced') {
       ending.dataplane = step.dataplane;
-      const isIdle = step.dataplane.iptables !== undefined;
+      const dropHasNoEffect = step.dataplane.iptables !== undefined;
       if (flags['invalid-packets'] === 'drop')
-        recorder.record((metrics) => metrics.set('invalid_packets_not_dropped', {}, isIdle ? 1 : 0));
+        recorder.record((metrics) => metrics.set('invalid_packets_not_dropped', {}, dropHasNoEffect ? 1 : 0));
     }
     await after(step);
   }
@@ -143,8 +146,8 @@ function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
     if (step.kind === 'no valid config') return;
-    triggers.kernel.onSync({ ...step, isRepair: step.drift !== undefined });
-    if (step.drift !== undefined) warnOfFight(triggers.kernel.repairsInRow, step.drift, log);
+    triggers.kernel.onSync({ ...step, isRepair: step.driftBy !== undefined });
+    if (step.driftBy !== undefined) warnOfFight(triggers.kernel.repairsInRow, step.driftBy, log);
     addresses?.(step.policies);
     const flow = flowVerdict(step.policies);
     if (watch === undefined) {
@@ -180,8 +183,9 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
   });
   const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
+  // In legacy mode no event tells of the agent's rules.
   if (netlink !== undefined && dataplane.hearsChanges) {
-    triggers.kernel.follow(() => dataplane.knownUntil?.(families), dataplane);
+    triggers.kernel.attach(() => dataplane.knownUntil?.(families), dataplane);
     void triggers.watchKernel(netlink, watchedTables(dataplaneOptions(flags)));
   }
   return { foreign, flows: await watchFlows(surroundings, step) };
@@ -200,13 +204,13 @@ async function openLeftovers(
 
 /** Watches for flows that keep an old verdict, and for ports that run out; undefined if that is off. */
 async function watchFlows(
-  { args: { flags, texts }, log, recorder }: Surroundings,
+  { args: { flags, flagTexts }, log, recorder }: Surroundings,
   { dataplane, policies }: Sync,
 ): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
   if (mode === 'off') return undefined;
   if (!dataplane.hearsChanges) {
-    if (texts.has('stale-flows'))
+    if (flagTexts.has('stale-flows'))
       log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
     return undefined;
   }
@@ -221,7 +225,7 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
   return new Netlink(ownSockets, (failure) => {
     recorder.record((metrics) => metrics.set('netlink_active', {}, failure === undefined ? 1 : 0));
     const texts = failure === undefined ? [] : [`netlink fails: ${failure.message}; ${WITHOUT_NETLINK}`];
-    notices.updateWarnings(texts, 'netlink works again');
+    notices.updateWarnings(texts, { atEnd: 'netlink works again' });
   });
 }
 

@@ -77,6 +77,6 @@ function configJson(config: MergedConfig | undefined): string {
   return prettyJson({
     hash: config === undefined ? null : configHash(config),
     merged: config === undefined ? null : mergedValue(config),
-    conflicts: (config?.findings ?? []).map(problemValue),
+    conflicts: (config?.problems ?? []).map(problemValue),
   });
 }

@@ -16,8 +16,8 @@ export async function cleanUp(
   log: Logger,
   leftovers: Leftovers | undefined,
 ): Promise<void> {
-  const places = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
-  const own = places.filter((place) => !leftovers?.hasCleared(place));
+  const locations = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
+  const own = locations.filter((location) => !leftovers?.hasCleared(location));
   const removals = await removeFromAll(own, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,

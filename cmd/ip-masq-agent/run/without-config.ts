@@ -1,4 +1,4 @@
-import { readRuleLocation } from '../../../lib/agent/rule-locations.ts';
+import { observeRuleLocation } from '../../../lib/agent/rule-locations.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
@@ -8,14 +8,14 @@ import { commandHost, dataplaneOptions } from '../from-flags.ts';
 const READ_MS = 2_000;
 
 /**
- * Whether any place holds rules of the agent that packets meet, also of an earlier run with other flags; undefined if that
+ * Whether any location holds rules of the agent that packets meet, also of an earlier run with other flags; undefined if that
  * cannot be told.
  */
 export async function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
   let isCertain = true;
   try {
-    for (const place of await listRuleLocations(dataplaneOptions(flags), commandHost(flags, READ_MS))) {
-      const state = await readRuleLocation(place);
+    for (const location of await listRuleLocations(dataplaneOptions(flags), commandHost(flags, READ_MS))) {
+      const state = await observeRuleLocation(location);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
       if (state.kind === 'unreadable') isCertain = false;
       else if (state.kind === 'found' && state.observed.verdicts().state === 'applied') return true;

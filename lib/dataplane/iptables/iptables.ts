@@ -121,7 +121,7 @@ export function iptablesDataplane(
         return countRules(counted ?? [], policy, options);
       }),
     get hearsChanges() {
-      return netlink?.hasGivenUp === false;
+      return netlink?.isUnavailableForGood === false;
     },
     knownUntil: (families) => memory.knownUntil(families),
   };
@@ -162,7 +162,7 @@ function countRules(counted: readonly Counted[], policy: Policy, options: RuleOp
     if (index === undefined || rule === undefined) continue;
     next = index + 1;
     const { entry, verdict } = rule;
-    if (verdict !== undefined) counts.push({ rule: rule.spec, entry, verdict, packets });
+    if (verdict !== undefined) counts.push({ ruleId: rule.spec, entry, countedAs: verdict, packets });
   }
   return counts;
 }

@@ -32,7 +32,7 @@ export function openNftables(
   { by, reason }: Reason = BY_FLAG,
 ): Dataplane {
   const { netlink } = host;
-  if (netlink === undefined || netlink.hasGivenUp) throw needsNetlink(netlink);
+  if (netlink === undefined || netlink.isUnavailableForGood) throw needsNetlink(netlink);
   const fail = (error: unknown): never => {
     throw dataplaneError(error);
   };
@@ -99,7 +99,7 @@ export function openNftables(
     chosenBy: by,
     iptables: undefined,
     get hearsChanges() {
-      return !netlink.hasGivenUp;
+      return !netlink.isUnavailableForGood;
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
     async observe(family, depth) {
@@ -119,7 +119,7 @@ export function openNftables(
         );
       return table !== undefined && isOwn(table)
         ? countTable(table, renderTable(policy, options))
-        : { remade: 0, rules: [] };
+        : { incarnation: 0, rules: [] };
     },
   };
 }
@@ -175,7 +175,7 @@ function countTable(table: Table, { segments }: PolicyTable): Counts {
   const elements = set?.ranges?.flatMap(({ packets = 0n, ...range }): readonly RuleCount[] => {
     const entry = entries.get(`${range.first} ${range.last}`);
     const rule = `${set.handle} ${formatRange(family, range)}`;
-    return entry === undefined ? [] : [{ rule, entry, verdict: 'not_masqueraded', packets }];
+    return entry === undefined ? [] : [{ ruleId: rule, entry, countedAs: 'not_masqueraded', packets }];
   });
   const rules = table.chains.flatMap((chain) =>
     chain.rules.flatMap((rule): readonly RuleCount[] => {
@@ -183,13 +183,13 @@ function countTable(table: Table, { segments }: PolicyTable): Counts {
       const text = `${number} ${ruleText(family, rule)}`;
       return packets === undefined
         ? []
-        : [{ rule: text, entry: undefined, verdict: countedAs(chain, rule), packets }];
+        : [{ ruleId: text, entry: undefined, countedAs: countedAs(chain, rule), packets }];
     }),
   );
-  return { remade: handle, rules: [...(elements ?? []), ...rules] };
+  return { incarnation: handle, rules: [...(elements ?? []), ...rules] };
 }
 
-function countedAs(chain: TableChain, { statements }: TableRule): RuleCount['verdict'] {
+function countedAs(chain: TableChain, { statements }: TableRule): RuleCount['countedAs'] {
   if (chain.name === INVALID_CHAIN) return 'invalid';
   const returns = statements.some((one) => one.kind === 'verdict' && one.verdict === 'return');
   return returns ? 'not_masqueraded' : 'masqueraded';

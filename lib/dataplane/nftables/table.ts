@@ -4,7 +4,7 @@ import { PrefixMap } from '../../cidr/prefix-map.ts';
 import { formatRange, type Range, rangeOf } from '../../cidr/ranges.ts';
 import type { Hook } from '../../netlink/replies.ts';
 import { flatten } from '../../policy/flatten.ts';
-import { type Entry, fromSet, type NodeAddress, type Policy } from '../../policy/policy.ts';
+import { type AddressRequest, allowedSources, type Entry, type Policy } from '../../policy/policy.ts';
 import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
@@ -128,7 +128,7 @@ function renderInvalid(
 }
 
 function renderFromSet(policy: Policy): readonly MeantSet[] {
-  const ranges = fromSet(policy)?.ranges;
+  const ranges = allowedSources(policy)?.ranges;
   if (ranges === undefined) return [];
   const comment = commentOf('whose packets are looked at');
   return [{ name: FROM_SET, comment, properties: setType(policy.family), ranges }];
@@ -143,7 +143,7 @@ function addressRules({ entries }: Policy): readonly Entry[] {
   const all = new PrefixMap<Entry>();
   for (const entry of masqueraded) all.set(entry.prefix, entry);
   return masqueraded
-    .filter(({ prefix, as }) => all.nearestAround(prefix)?.as?.range !== as?.range)
+    .filter(({ prefix, as }) => all.nearestWider(prefix)?.as?.range !== as?.range)
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
 }
 
@@ -151,7 +151,7 @@ function addressRules({ entries }: Policy): readonly Entry[] {
 function renderAddress(
   family: Family,
   prefix: Prefix,
-  as: NodeAddress | undefined,
+  as: AddressRequest | undefined,
   options: RuleOptions,
 ): readonly TableRule[] {
   const match: Statement = { kind: 'match', key: addressKeys(family).destination, range: rangeOf(prefix) };

@@ -22,7 +22,7 @@ function create({ mock }: TestContext, iptables?: { readonly mode: 'nft'; readon
   mock.restoreAll();
   mock.method(performance, 'now', () => now);
   const events = new KernelEvents();
-  events.follow(() => known, { iptables });
+  events.attach(() => known, { iptables });
   return {
     events,
     at: (ms: number) => {
@@ -185,8 +185,8 @@ async function watching(context: TestContext) {
   const stop = new AbortController();
   const triggers = new Triggers('', INTERVAL, pino({ enabled: false }), stop.signal);
   const events = triggers.kernel;
-  let hasGivenUp = false;
-  events.follow(() => 0, { iptables: undefined });
+  let isUnavailableForGood = false;
+  events.attach(() => 0, { iptables: undefined });
   const netlink = {
     watch(_: unknown, tell: (events: Events<TableChange>) => void) {
       const watch = new FakeWatch(tell);
@@ -196,10 +196,10 @@ async function watching(context: TestContext) {
     noteFailure(error: unknown) {
       if (!(error instanceof NetlinkError)) throw error;
       failures.push(error);
-      hasGivenUp = error.failure === 'denied';
+      isUnavailableForGood = error.failure === 'denied';
     },
-    get hasGivenUp() {
-      return hasGivenUp;
+    get isUnavailableForGood() {
+      return isUnavailableForGood;
     },
   };
   const ended = triggers.watchKernel(netlink, []);

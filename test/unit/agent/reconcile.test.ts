@@ -65,7 +65,7 @@ function fakeKernel(
         verdicts: () => ({ state: 'no chain', family, ranges: [] }),
       };
     },
-    count: async () => ({ remade: 0, rules: [] }),
+    count: async () => ({ incarnation: 0, rules: [] }),
   };
   const options = {
     timeoutMs: 5_000,

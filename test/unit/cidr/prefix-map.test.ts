@@ -30,7 +30,7 @@ describe('a prefix map', () => {
       fc.assert(
         fc.property(items, crowdedPrefix(family), (items, inner) => {
           const expected = longest(latest(items).filter(({ prefix }) => surrounds(prefix, inner)));
-          assert.equal(mapOf(items).nearestAround(inner), expected);
+          assert.equal(mapOf(items).nearestWider(inner), expected);
         }),
         { numRuns: 500 },
       );
@@ -53,13 +53,13 @@ describe('a prefix map', () => {
     assert.equal(map.get(prefixOf('IPv6', 0n, 0)), undefined);
     map.set(prefixOf('IPv6', 0n, 0), 'all of IPv6');
     assert.equal(map.longestMatch({ family: 'IPv4', value: 1n }), 'all of IPv4');
-    assert.equal(map.nearestAround(prefixOf('IPv6', 0n, 128)), 'all of IPv6');
+    assert.equal(map.nearestWider(prefixOf('IPv6', 0n, 128)), 'all of IPv6');
   });
 
   it('has nothing around the whole address space', () => {
     const map = new PrefixMap<string>();
     map.set(prefixOf('IPv4', 0n, 0), 'all');
-    assert.equal(map.nearestAround(prefixOf('IPv4', 0n, 0)), undefined);
+    assert.equal(map.nearestWider(prefixOf('IPv4', 0n, 0)), undefined);
   });
 });
 

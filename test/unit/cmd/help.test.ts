@@ -27,7 +27,7 @@ describe('the documentation', () => {
         const words = line.replace(/ >.*/, '').split(' ');
         const parsed = parseArgs(words);
         assert.equal(parsed.command, name);
-        assert.doesNotThrow(() => flagValues({ ...FLAGS, ...command.own }, parsed.texts));
+        assert.doesNotThrow(() => flagValues({ ...FLAGS, ...command.own }, parsed.flagTexts));
       }
     });
   }

@@ -206,8 +206,8 @@ describe('the command line', () => {
   }
 
   it('collects the values of a flag that may be given several times, by each of its names', () => {
-    const { texts } = parseArgs(['diff', '-f', 'a', '--filename=b=c', '-filename', '-', '-f=d', '-R']);
-    const { filename, recursive } = flagValues(INPUT_FLAGS, texts);
+    const { flagTexts } = parseArgs(['diff', '-f', 'a', '--filename=b=c', '-filename', '-', '-f=d', '-R']);
+    const { filename, recursive } = flagValues(INPUT_FLAGS, flagTexts);
     assert.deepEqual([filename, recursive], [['a', 'b=c', '-', 'd'], true]);
   });
 
@@ -252,5 +252,5 @@ describe('the command line', () => {
 });
 
 function flagsOf(argv: readonly string[]) {
-  return flagValues(FLAGS, parseArgs(argv).texts);
+  return flagValues(FLAGS, parseArgs(argv).flagTexts);
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
-import type { FileConfig } from '../../../lib/config/config.ts';
-import { forEachKey, type KeyKind, type ParsedKeys } from '../../../lib/config/keys.ts';
+import type { ParsedConfig } from '../../../lib/config/config.ts';
+import { type KeyKind, mapKeys, type ParsedKeys } from '../../../lib/config/keys.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { BITS, crowdedPrefix, prefixOf } from '../cidr/arbitrary.ts';
 
@@ -55,9 +55,9 @@ function saidOf(family: Family): Readonly<Record<KeyKind, fc.Arbitrary<unknown>>
 }
 
 /** Small configs whose prefixes often repeat and contain each other, with an origin of its own for each value. */
-export function anyFileConfig(family: Family): fc.Arbitrary<FileConfig> {
+export function anyParsedConfig(family: Family): fc.Arbitrary<ParsedConfig> {
   const said = saidOf(family);
-  const keys = forEachKey<Record<string, fc.Arbitrary<unknown>>>((_, { kind }) => said[kind]);
+  const keys = mapKeys<Record<string, fc.Arbitrary<unknown>>>((_, { kind }) => said[kind]);
   return fc
     .record({ configFile: fc.constantFrom(...CONFIG_FILE_NAMES), values: fc.record(keys) })
     .map(({ configFile, values }) => {
@@ -71,9 +71,9 @@ export function anyFileConfig(family: Family): fc.Arbitrary<FileConfig> {
         return Array.isArray(value) ? value.map(at) : at(value);
       };
       return {
-        configFile,
-        listOrigin: at(undefined).origin,
-        ...forEachKey<ParsedKeys>((name) => located(values[name])),
+        configFileName: configFile,
+        nonMasqueradeOrigin: at(undefined).origin,
+        ...mapKeys<ParsedKeys>((name) => located(values[name])),
       };
     });
 }

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
-import type { FileConfig } from '../../../lib/config/config.ts';
+import type { ParsedConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
 import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
 import { FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
-import { anyFileConfig } from './arbitrary.ts';
+import { anyParsedConfig } from './arbitrary.ts';
 import { gravityOf, merge } from './support.ts';
 
 type Texts = Readonly<Record<string, string>>;
@@ -192,8 +192,8 @@ describe('conflicts', () => {
 
   for (const family of FAMILIES) {
     it(`between ${family} entries are those that a comparison of all with all finds`, () => {
-      const byFile = { selector: ({ configFile }: FileConfig) => configFile, maxLength: 4 };
-      const configs = fc.uniqueArray(anyFileConfig(family), byFile);
+      const byFile = { selector: ({ configFileName }: ParsedConfig) => configFileName, maxLength: 4 };
+      const configs = fc.uniqueArray(anyParsedConfig(family), byFile);
       fc.assert(
         fc.property(configs, (configs) => {
           const found = [...findConflicts(configs, { IPv4: false, IPv6: false })]
@@ -226,7 +226,7 @@ interface Item {
   readonly origin: Origin;
 }
 
-function naiveConflicts(configs: readonly FileConfig[]): readonly string[] {
+function naiveConflicts(configs: readonly ParsedConfig[]): readonly string[] {
   return [
     ...naiveConflictsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']),
     ...CIDR_KEYS.slice(2).flatMap((list) => naiveConflictsIn(configs, [list])),
@@ -234,7 +234,7 @@ function naiveConflicts(configs: readonly FileConfig[]): readonly string[] {
   ];
 }
 
-function naiveAddressConflicts(configs: readonly FileConfig[]): readonly string[] {
+function naiveAddressConflicts(configs: readonly ParsedConfig[]): readonly string[] {
   const items = configs.flatMap((config) =>
     config.masqueradeAddresses.map(({ value, origin }) => ({ ...value, prefix: value.destination, origin })),
   );
@@ -258,11 +258,11 @@ function naiveAddressConflicts(configs: readonly FileConfig[]): readonly string[
   });
 }
 
-function itemsIn(configs: readonly FileConfig[], lists: readonly Item['list'][]): readonly Item[] {
+function itemsIn(configs: readonly ParsedConfig[], lists: readonly Item['list'][]): readonly Item[] {
   return lists.flatMap((list) =>
     configs.flatMap((config) =>
       config[list].map(
-        ({ value, origin }): Item => ({ list, prefix: value, configFile: config.configFile, origin }),
+        ({ value, origin }): Item => ({ list, prefix: value, configFile: config.configFileName, origin }),
       ),
     ),
   );
@@ -273,7 +273,10 @@ function firstsOf<Some extends { readonly prefix: Prefix }>(items: readonly Some
   return items.filter((item) => items.find(({ prefix }) => prefix.text === item.prefix.text) === item);
 }
 
-function naiveConflictsIn(configs: readonly FileConfig[], lists: readonly Item['list'][]): readonly string[] {
+function naiveConflictsIn(
+  configs: readonly ParsedConfig[],
+  lists: readonly Item['list'][],
+): readonly string[] {
   const items = itemsIn(configs, lists);
   const firstOf = (item: Item) => items.find(({ prefix }) => prefix.text === item.prefix.text) ?? item;
   const firsts = items.filter((item) => firstOf(item) === item);

@@ -142,7 +142,7 @@ describe('loading a directory', () => {
     assert.deepEqual(problems, []);
     const texts = config?.nonMasqueradeCIDRs.map(({ value }) => value.text);
     assert.deepEqual(texts, ['11.0.0.0/8', '10.0.0.0/8']);
-    for (const names of [config?.configFiles, namesOf(configFiles)])
+    for (const names of [config?.configFileNames, namesOf(configFiles)])
       assert.deepEqual(names, ['ip-masq-B', 'ip-masq-b']);
     assert.equal(projected, false);
   });
@@ -151,7 +151,7 @@ describe('loading a directory', () => {
     await using directory = await directoryOf({});
     const { config, problems } = await loadConfig(directory.path, OPTIONS);
     assert.deepEqual(problems, []);
-    assert.deepEqual(config?.configFiles, []);
+    assert.deepEqual(config?.configFileNames, []);
     assert.equal(config.nonMasqueradeCIDRs.length, 3);
     const reserved = await loadConfig(directory.path, { ...OPTIONS, noMasqAllReservedRanges: true });
     assert.equal(reserved.config?.nonMasqueradeCIDRs.length, 11);

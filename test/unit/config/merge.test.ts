@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
-import type { FileConfig, MergedConfig } from '../../../lib/config/config.ts';
-import { CIDR_KEYS, forEachKey, type MergedKeys } from '../../../lib/config/keys.ts';
+import type { MergedConfig, ParsedConfig } from '../../../lib/config/config.ts';
+import { CIDR_KEYS, type MergedKeys, mapKeys } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { crowdedAddress } from '../cidr/arbitrary.ts';
-import { anyFileConfig } from './arbitrary.ts';
+import { anyParsedConfig } from './arbitrary.ts';
 import { OPTIONS, validate } from './support.ts';
 
 describe('without any config file', () => {
@@ -22,13 +22,13 @@ describe('without any config file', () => {
   ] as const) {
     it(`${name}, each for its RFC, and nothing else is set`, () => {
       assert.deepEqual(mergeConfigs([], { ...OPTIONS, noMasqAllReservedRanges: allReserved }), {
-        ...forEachKey<MergedKeys>((_, key) => key.merge([])),
-        configFiles: [],
+        ...mapKeys<MergedKeys>((_, key) => key.merge([])),
+        configFileNames: [],
         nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
           value: prefix,
           origin: { kind: 'built-in', basis: rfc },
         })),
-        findings: [],
+        problems: [],
       });
     });
   }
@@ -45,7 +45,7 @@ describe('with a config file', () => {
   for (const noMasqAllReservedRanges of [false, true])
     it(`nothing is added to what it says${noMasqAllReservedRanges ? ', not even with all reserved ranges' : ''}`, () => {
       const merged = mergeConfigs([configOf('a', '{}')], { ...OPTIONS, noMasqAllReservedRanges });
-      assert.deepEqual([merged.configFiles, merged.nonMasqueradeCIDRs], [['a'], []]);
+      assert.deepEqual([merged.configFileNames, merged.nonMasqueradeCIDRs], [['a'], []]);
     });
 });
 
@@ -82,14 +82,14 @@ describe('several config files', () => {
 });
 
 describe('merging', () => {
-  const configFiles = fc.array(anyFileConfig('IPv4'), { minLength: 1, maxLength: 4 });
+  const configFiles = fc.array(anyParsedConfig('IPv4'), { minLength: 1, maxLength: 4 });
 
   it('lists every prefix once, with the first of its origins', () => {
     fc.assert(
       fc.property(configFiles, (configs) => {
         const merged = mergeConfigs(configs, OPTIONS);
-        const configFiles = configs.map(({ configFile }) => configFile);
-        assert.deepEqual(merged.configFiles, configFiles);
+        const configFiles = configs.map(({ configFileName }) => configFileName);
+        assert.deepEqual(merged.configFileNames, configFiles);
         for (const key of CIDR_KEYS) {
           const all = configs.flatMap((config) => config[key]);
           assert.deepEqual(
@@ -110,9 +110,12 @@ describe('merging', () => {
         const again = configs[index % configs.length];
         assert.ok(again);
         const once = mergeConfigs(configs, OPTIONS);
-        const twice = mergeConfigs([...configs, { ...again, configFile: 'again' }], OPTIONS);
-        const { configFiles: _, findings: __, ...onceSaid } = once;
-        assert.deepEqual({ ...onceSaid, configFiles: twice.configFiles, findings: twice.findings }, twice);
+        const twice = mergeConfigs([...configs, { ...again, configFileName: 'again' }], OPTIONS);
+        const { configFileNames: _, problems: __, ...onceSaid } = once;
+        assert.deepEqual(
+          { ...onceSaid, configFileNames: twice.configFileNames, problems: twice.problems },
+          twice,
+        );
       }),
     );
   });
@@ -134,13 +137,13 @@ describe('merging', () => {
   });
 });
 
-function configOf(name: string, text: string): FileConfig {
+function configOf(name: string, text: string): ParsedConfig {
   const { config, problems } = validate(text, {}, name);
   assert.deepEqual(problems, []);
   return config;
 }
 
-function configNamed(text: string, index: number): FileConfig {
+function configNamed(text: string, index: number): ParsedConfig {
   return configOf(`file-${index}`, text);
 }
 
@@ -149,8 +152,8 @@ function firstOfEach<Item>(items: readonly Item[], text: (item: Item) => string)
   return items.filter((item) => items.find((other) => text(other) === text(item)) === item);
 }
 
-function isInConflict({ findings }: MergedConfig): boolean {
-  return findings.some(({ severity }) => severity === 'error');
+function isInConflict({ problems }: MergedConfig): boolean {
+  return problems.some(({ severity }) => severity === 'error');
 }
 
 function outcome(config: MergedConfig, value: bigint): readonly (string | undefined)[] {

@@ -40,7 +40,7 @@ describe('a problem', () => {
 
 describe('a list of problems', () => {
   const listOf = (counts: Partial<Record<'covered' | 'empty' | 'cidr', number>>, strict = false) => {
-    const list = new ProblemList(strict);
+    const list = new ProblemList({ strict });
     for (const kind of ['covered', 'empty', 'cidr'] as const)
       for (let count = 0; count < (counts[kind] ?? 0); count += 1) list.add(problem(kind, WORDS));
     return list;

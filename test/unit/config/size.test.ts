@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { parseEvents } from 'js-yaml';
 import { countSyntaxMarks } from '../../../lib/config/size.ts';
-import { TextError } from '../../../lib/text/error.ts';
+import { PlacedError } from '../../../lib/text/error.ts';
 import { almostConfig } from './arbitrary.ts';
 import { anyPattern } from './patterns.ts';
 
@@ -52,7 +52,7 @@ describe('the marks of a text', () => {
     assert.equal(countSyntaxMarks('a: [1, 2]', 3), 3);
     assert.throws(
       () => countSyntaxMarks('a: [1, 2]', 2),
-      (error) => error instanceof TextError && error.offset === 5,
+      (error) => error instanceof PlacedError && error.offset === 5,
     );
   });
 });

@@ -380,7 +380,7 @@ describe('a config file is understood', () => {
       (value) => value && locationText(value.origin),
     );
     assert.deepEqual(places, ['s:2:5', 's:3:7', 's:4:19', 's:4:32', 's:5:16', 's:6:22', 's:8:3']);
-    assert.equal(config.configFile, 's');
+    assert.equal(config.configFileName, 's');
   });
 
   it('where one list is written once and used for both keys, except for what that means', () => {

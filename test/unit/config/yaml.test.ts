@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Node, parseYaml } from '../../../lib/config/yaml.ts';
-import { TextError } from '../../../lib/text/error.ts';
+import { PlacedError } from '../../../lib/text/error.ts';
 import { useWork } from '../../lab/work.ts';
 import { almostConfig } from './arbitrary.ts';
 
@@ -111,7 +111,7 @@ describe('a text is rejected, at its place:', () => {
     ['- '.repeat(1_000), '- '.repeat(984), DEEP, FLAT],
   ] as const) {
     it(JSON.stringify(text.slice(0, 40)), () => {
-      assert.throws(() => parseYaml(text), { constructor: TextError, message, remedy });
+      assert.throws(() => parseYaml(text), { constructor: PlacedError, message, remedy });
       assert.ok(text.slice(rejection(text).offset).startsWith(at), `at ${rejection(text).offset}`);
     });
   }
@@ -147,7 +147,7 @@ describe('any text', () => {
         try {
           for (const { offset } of nodes(parseYaml(text))) assertInside(offset, text);
         } catch (error) {
-          assert.ok(error instanceof TextError, String(error));
+          assert.ok(error instanceof PlacedError, String(error));
           assertInside(error.offset, text);
         }
       }),
@@ -205,11 +205,11 @@ function scalars(node: Node | undefined) {
   return nodes(node).filter((node) => node.kind === 'scalar');
 }
 
-function rejection(text: string): TextError {
+function rejection(text: string): PlacedError {
   try {
     parseYaml(text);
   } catch (error) {
-    if (error instanceof TextError) return error;
+    if (error instanceof PlacedError) return error;
   }
   throw new Error('the text was parsed');
 }

@@ -19,7 +19,9 @@ async function counted(...rules: readonly string[]): Promise<readonly string[]> 
   const options = { chain: 'X', randomFully: false, toPorts: [] };
   const policy = compilePolicy(config, 'IPv4');
   const { rules: counts } = await iptablesDataplane(detected, options, host).count(policy);
-  return counts.map(({ entry, verdict, packets }) => `${entry?.prefix.text ?? 'else'} ${verdict} ${packets}`);
+  return counts.map(
+    ({ entry, countedAs, packets }) => `${entry?.prefix.text ?? 'else'} ${countedAs} ${packets}`,
+  );
 }
 
 it('the rules of the policy are counted, whatever is between them, and however iptables prints them', async () => {

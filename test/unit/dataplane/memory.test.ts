@@ -124,16 +124,16 @@ describe('the memory of the kernel', () => {
 
   it('counts what was written again, and no counts are known that were read meanwhile', async (context) => {
     const { memory } = create(context);
-    const remade = async (family: Family) => (await memory.count(family, async () => [])).remade;
+    const incarnation = async (family: Family) => (await memory.count(family, async () => [])).incarnation;
     const write = (remakes: boolean, change = async () => {}) => memory.write('IPv4', remakes, change);
     for (const remakes of [false, true, false]) await write(remakes);
     const fail = () => Promise.reject(new Error('no'));
     await assert.rejects(write(true, fail), /no/);
-    assert.deepEqual([await remade('IPv4'), await remade('IPv6')], [1, 0]);
+    assert.deepEqual([await incarnation('IPv4'), await incarnation('IPv6')], [1, 0]);
     const raced = { failure: 'raced' };
     const { promise, resolve } = Promise.withResolvers<void>();
     const writing = write(true, () => promise);
-    await assert.rejects(remade('IPv4'), raced);
+    await assert.rejects(incarnation('IPv4'), raced);
     resolve();
     await writing;
     const during = memory.count('IPv4', async () => {
@@ -141,6 +141,6 @@ describe('the memory of the kernel', () => {
       return [];
     });
     await assert.rejects(during, raced);
-    assert.equal(await remade('IPv4'), 3);
+    assert.equal(await incarnation('IPv4'), 3);
   });
 });

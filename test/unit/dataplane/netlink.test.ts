@@ -52,7 +52,7 @@ describe('netlink of a dataplane', () => {
     assert.equal(await netlink.use(works), 7);
     assert.deepEqual(told, ['works', 'one', 'works']);
     assert.equal(opened(), 1);
-    assert.equal(netlink.hasGivenUp, false);
+    assert.equal(netlink.isUnavailableForGood, false);
   });
 
   for (const failure of ['unsupported', 'denied'] as const) {
@@ -63,7 +63,7 @@ describe('netlink of a dataplane', () => {
       const late = Promise.withResolvers<number>();
       const pending = netlink.use(() => late.promise);
       await netlink.use(failing(failure, 'never')).catch(noAnswer);
-      assert.equal(netlink.hasGivenUp, true);
+      assert.equal(netlink.isUnavailableForGood, true);
       await assert.rejects(
         netlink.use(() => assert.fail('it is asked')),
         { message: 'never' },
@@ -72,7 +72,7 @@ describe('netlink of a dataplane', () => {
       now = 600_000;
       late.resolve(7);
       await pending;
-      assert.equal(netlink.hasGivenUp, true);
+      assert.equal(netlink.isUnavailableForGood, true);
       assert.deepEqual(told, ['never']);
     });
   }
@@ -83,7 +83,7 @@ describe('netlink of a dataplane', () => {
     await netlink.use(failing('changed', 'raced')).catch(noAnswer);
     const refused = new NetlinkError('denied', 'owned', 'EPERM', { request: 0, offset: undefined });
     await netlink.use(() => Promise.reject(refused)).catch(noAnswer);
-    assert.deepEqual([told, netlink.hasGivenUp], [[], false]);
+    assert.deepEqual([told, netlink.isUnavailableForGood], [[], false]);
   });
 
   it('opens its socket again if that has failed', async () => {

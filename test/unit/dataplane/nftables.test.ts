@@ -297,9 +297,9 @@ describe('the dataplane of nftables', () => {
 
   it('counts the elements that the policy asks for', async () => {
     const dataplane = openNftables(OPTIONS, { netlink: netlinkOf(['10.0.0.0/8', '11.0.0.0/8']) });
-    const { remade, rules } = await dataplane.count(POLICY);
+    const { incarnation, rules } = await dataplane.count(POLICY);
     assert.deepEqual(
-      [remade, rules.map(({ rule, packets }) => [rule, packets])],
+      [incarnation, rules.map(({ ruleId, packets }) => [ruleId, packets])],
       [1, [['2 10.0.0.0/8', 7n]]],
     );
   });

@@ -3,14 +3,14 @@ import { describe, it } from 'node:test';
 import { authorOf } from '../../../lib/foreign/author.ts';
 import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
 import { findForeignRules as find, findForeign } from '../../../lib/foreign/find.ts';
-import { unmasqueraded } from '../../../lib/policy/flatten.ts';
+import { notMasqueradedDestinations } from '../../../lib/policy/flatten.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
 import { baseChainOf, KUBE_PROXY, policyOf, textOf, unlimited } from './support.ts';
 
 const INSIDE = policyOf('10.0.0.0/8', '192.168.0.0/16');
 
 const findForeignRules = async (baseChains: readonly BaseChain[], policy: Policy) =>
-  (await find(baseChains, unmasqueraded(policy), unlimited())).rules;
+  (await find(baseChains, notMasqueradedDestinations(policy), unlimited())).rules;
 
 /** Lines of iptables, and per rule found: author: destinations if conditions. */
 const CASES: readonly (readonly [name: string, lines: readonly string[], ...found: readonly string[]])[] = [
@@ -170,7 +170,7 @@ describe('foreign rules', () => {
       const baseChains = [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])];
       const node = { baseChains, unread: [], skipped: [], samePriority: [] };
       const { findings } = await findForeign(node, [INSIDE], [], unlimited());
-      const limited = findings.map(({ isOnlyFromSources }) => isOnlyFromSources);
+      const limited = findings.map(({ limitsSources }) => limitsSources);
       assert.deepEqual(limited, [some]);
     });
 

@@ -7,9 +7,9 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
 import {
+  allowedSources,
   compilePolicy,
   decider,
-  fromSet,
   nodeAddressText,
   outcomeText,
   type Policy,
@@ -173,7 +173,7 @@ for (const family of FAMILIES) {
           );
           const outcomes = (policy: Policy) => {
             const decide = decider(policy);
-            const { ranges } = fromSet(policy) ?? everything(family);
+            const { ranges } = allowedSources(policy) ?? everything(family);
             return packets.map(({ source, destination }) =>
               isInSome(source, ranges) ? outcomeAt(decide, destination) : 'not masqueraded',
             );
@@ -181,7 +181,7 @@ for (const family of FAMILIES) {
           const isChanged = outcomes(before).join() !== outcomes(after).join();
           const isTold = describePolicyChange(before, after).summary !== 'no verdict changes';
           // Whose packets are looked at is told even if nothing at all is masqueraded.
-          const isFromSame = sameRanges(fromSet(before)?.ranges, fromSet(after)?.ranges);
+          const isFromSame = sameRanges(allowedSources(before)?.ranges, allowedSources(after)?.ranges);
           assert.ok(isTold === isChanged || (isTold && !isFromSame));
         }),
       );

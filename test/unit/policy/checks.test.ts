@@ -82,7 +82,7 @@ describe('a config without an error', () => {
       const { lines, config } = merge(texts, options);
       assert.equal(lines.length, expected.length, lines.join('\n'));
       for (const [index, pattern] of expected.entries()) assert.match(lines[index] ?? '', pattern);
-      if (config !== undefined) assert.equal(config.findings.length, expected.length);
+      if (config !== undefined) assert.equal(config.problems.length, expected.length);
     });
 
   for (const [text, ...expected] of [

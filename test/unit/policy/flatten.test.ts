@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import { prefixesOf } from '../../../lib/cidr/ranges.ts';
-import { flatten, unmasqueraded } from '../../../lib/policy/flatten.ts';
+import { flatten, notMasqueradedDestinations } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, decider, type Entry, type Policy } from '../../../lib/policy/policy.ts';
 import { borders, crowdedAddress, crowdedPrefix, FAMILIES, holds } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
@@ -24,7 +24,7 @@ describe('a flattened policy', () => {
   });
 
   it('is written without exceptions as the shortest list of what is left alone', () => {
-    const texts = prefixesOf(unmasqueraded(policy)).map(({ text }) => text);
+    const texts = prefixesOf(notMasqueradedDestinations(policy)).map(({ text }) => text);
     assert.deepEqual(texts, [
       ...['10.0.0.0/16', '10.1.128.0/17', '10.2.0.0/15', '10.4.0.0/14', '10.8.0.0/13', '10.16.0.0/12'],
       ...['10.32.0.0/11', '10.64.0.0/10', '10.128.0.0/9', '169.254.0.0/16'],
@@ -56,7 +56,7 @@ for (const family of FAMILIES) {
       fc.assert(
         fc.property(anyPolicy(family), fc.array(crowdedAddress(family)), (policy, addresses) => {
           const decide = decider(policy);
-          const list = prefixesOf(unmasqueraded(policy));
+          const list = prefixesOf(notMasqueradedDestinations(policy));
           const prefixes = [...list, ...policy.entries.map(({ prefix }) => prefix)];
           for (const value of [...addresses, ...borders(family, prefixes)]) {
             const left = list.some((prefix) => holds(prefix, value));
@@ -73,7 +73,7 @@ describe('the list of a flattened policy', () => {
     fc.assert(
       fc.property(fc.array(smallEntry(), { maxLength: 8 }), (entries) => {
         const policy: Policy = { family: 'IPv4', from: [], entries };
-        assert.equal(prefixesOf(unmasqueraded(policy)).length, shortest(policy));
+        assert.equal(prefixesOf(notMasqueradedDestinations(policy)).length, shortest(policy));
       }),
     );
   });

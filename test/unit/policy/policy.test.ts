@@ -4,12 +4,12 @@ import fc from 'fast-check';
 import type { Address, Family } from '../../../lib/cidr/address.ts';
 import { MULTICAST } from '../../../lib/cidr/reserved.ts';
 import {
+  addressRequests,
   areCompiledFor,
   bestAddresses,
   compilePolicy,
   decider,
   type Entry,
-  nodeAddresses,
   nodeAddressText,
   outcomeText,
   type Policy,
@@ -179,7 +179,7 @@ masqueradeAddresses:
         ([octet, rank]) => ({ family: 'IPv4', value: 0xc6336400n + BigInt(octet), rank }) as const,
       );
       const ranked = compilePolicy(config, 'IPv4', some);
-      const [as] = nodeAddresses(ranked);
+      const [as] = addressRequests(ranked);
       const octets = (all: readonly Address[] = []) => all.map(({ value }) => Number(value & 0xffn));
       assert.deepEqual([octets(as?.candidates), octets(as && bestAddresses(as))], [found, best]);
       assert.equal(areCompiledFor(some, [ranked]), true);

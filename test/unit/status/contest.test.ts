@@ -26,9 +26,9 @@ for (const [what, { repaired = [], good = [], lost = [] }, at, isContested] of C
   it(`after ${what} the rules are ${isContested ? '' : 'not '}contested`, () => {
     const contest = new Contest();
     const syncs = [
-      ...repaired.map((time) => ({ time, wasInSync: false, inSync: true, by: ['nft'] })),
-      ...good.map((time) => ({ time, wasInSync: true, inSync: true, by: [] })),
-      ...lost.map((time) => ({ time, wasInSync: false, inSync: false, by: ['nft'] })),
+      ...repaired.map((time) => ({ time, wasUntouched: false, inSync: true, by: ['nft'] })),
+      ...good.map((time) => ({ time, wasUntouched: true, inSync: true, by: [] })),
+      ...lost.map((time) => ({ time, wasUntouched: false, inSync: false, by: ['nft'] })),
     ];
     for (const { time, ...sync } of syncs.toSorted((a, b) => a.time - b.time))
       contest.onReconcile(sync, time);

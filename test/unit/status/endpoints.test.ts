@@ -35,7 +35,7 @@ describe('answers that are equal', () => {
   it('are made once for /configz until the config changes', () => {
     const made: unknown[] = [];
     const configJson = (config: MergedConfig | undefined) => {
-      made.push(config?.configFiles);
+      made.push(config?.configFileNames);
       return '{}';
     };
     const status = new Status(new Recorder(), buildInfo());

@@ -17,7 +17,7 @@ const CALM = { invalid: undefined, contest: new Contest() };
 describe('readiness', () => {
   it('is missing while another program changes the rules all the time, with its name', () => {
     const contest = new Contest();
-    contest.onReconcile({ wasInSync: false, inSync: false, by: ['nft'] }, 0);
+    contest.onReconcile({ wasUntouched: false, inSync: false, by: ['nft'] }, 0);
     const families = new Map([['IPv4', synced(5_000)]] as const);
     const checks = readiness({ ...CALM, contest, families }, ['IPv4'], 1000, 5_000);
     assert.match(checksText(checks, false), /^\[-\] rules: nft changes .*\nnot ok\n$/);

@@ -17,17 +17,17 @@ const STEP = 15_000;
 
 function count(entry: Entry | undefined, packets: bigint): RuleCount {
   const rule = `${entry?.prefix.text}`;
-  return { rule, entry, verdict: entry?.verdict ?? 'masqueraded', packets };
+  return { ruleId: rule, entry, countedAs: entry?.verdict ?? 'masqueraded', packets };
 }
 
 /** One of several rules of the first entry. */
 function part(rule: string, packets: bigint): RuleCount {
-  return { ...count(FIRST, packets), rule };
+  return { ...count(FIRST, packets), ruleId: rule };
 }
 
 /** A kernel that is read as the function says, whose rules this process has made anew so many times. */
-function kernel(read: () => Counts['rules'] | Promise<Counts['rules']>, remade = 0): Dataplane {
-  return { count: async () => ({ remade, rules: await read() }) } as unknown as Dataplane;
+function kernel(read: () => Counts['rules'] | Promise<Counts['rules']>, incarnation = 0): Dataplane {
+  return { count: async () => ({ incarnation, rules: await read() }) } as unknown as Dataplane;
 }
 
 /** Packet counts that are read at a time, in milliseconds, that the test says. */
@@ -37,7 +37,7 @@ function countsInTime() {
   return {
     since: (dataplane: Dataplane, at: number) => {
       now = at;
-      return counts.since(dataplane, POLICY);
+      return counts.takeGrowth(dataplane, POLICY);
     },
     entries: () => counts.entries(POLICY.family),
   };
@@ -137,10 +137,10 @@ describe('packet counts', () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
           const counts = countsInTime();
-          let [first, second, sent, told, now, hidden, remade] = [0, 0, 0, 0, 0, 0, 0];
+          let [first, second, sent, told, now, hidden, incarnation] = [0, 0, 0, 0, 0, 0, 0];
           for (const { first: one, second: two, isRewritten } of steps) {
             if (isRewritten) {
-              if (whose === 'this process') remade += 1;
+              if (whose === 'this process') incarnation += 1;
               else hidden += first + second;
               [first, second] = [0, 0];
             }
@@ -148,7 +148,7 @@ describe('packet counts', () => {
             second += two;
             sent += one + two;
             const rules = [count(FIRST, BigInt(first)), count(SECOND, BigInt(second))];
-            const dataplane = kernel(() => rules, remade);
+            const dataplane = kernel(() => rules, incarnation);
             for (const { packets } of await counts.since(dataplane, now)) {
               assert.ok(packets >= 0n);
               told += Number(packets);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { ValidConfig } from '../../../lib/agent/load.ts';
-import type { SyncEvent } from '../../../lib/agent/loop.ts';
+import type { FamilySyncEvent } from '../../../lib/agent/loop.ts';
 import type { SyncReason } from '../../../lib/agent/triggers.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import {
@@ -44,7 +44,7 @@ describe('the status', () => {
     assert.notEqual(second, first);
     assert.equal(await value('config_loads_total', 'result="valid"'), 2);
     assert.equal(await value('config_loads_total', 'result="invalid"'), 1);
-    assert.deepEqual(status.loaded?.config.configFiles, ['b']);
+    assert.deepEqual(status.loaded?.config.configFileNames, ['b']);
   });
 
   it('counts the errors of a refused config by kind, and hashes what is refused, until it is valid', async () => {
@@ -225,13 +225,13 @@ describe('the status', () => {
       author: 'docker',
       isAccepted: false,
       rules,
-      isOnlyFromSources: false,
+      limitsSources: false,
       message: '',
       evidence: [],
       remedy: '',
       ...more,
     });
-    const limited = { family: 'IPv6', isOnlyFromSources: true } as const;
+    const limited = { family: 'IPv6', limitsSources: true } as const;
     status.onForeignRules([finding(2), finding(3), finding(7, limited), finding(9, { isAccepted: true })]);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv4",author="docker",sources="any"'), 5);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv6",author="docker",sources="some"'), 7);
@@ -249,11 +249,11 @@ describe('the status', () => {
     const { status, series, value } = create();
     for (const packets of [1n, 2n])
       status.onCounts('IPv4', [
-        { file: 'a', verdict: 'not_masqueraded', packets },
-        { file: 'b', verdict: 'not_masqueraded', packets: 10n },
-        { file: 'b', verdict: 'masqueraded', packets: 100n },
-        { file: undefined, verdict: 'masqueraded', packets: 1000n },
-        { file: undefined, verdict: 'invalid', packets: 5n },
+        { file: 'a', countedAs: 'not_masqueraded', packets },
+        { file: 'b', countedAs: 'not_masqueraded', packets: 10n },
+        { file: 'b', countedAs: 'masqueraded', packets: 100n },
+        { file: undefined, countedAs: 'masqueraded', packets: 1000n },
+        { file: undefined, countedAs: 'invalid', packets: 5n },
       ]);
     assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'file="a"'), 3);
     assert.equal(await value('not_masqueraded_connections_total', 'family="IPv4"', 'file="b"'), 20);
@@ -266,7 +266,7 @@ describe('the status', () => {
     const { status, series, value } = create();
     status.onSync(sync({ policy: policy('IPv4', { b: 'masqueradeFromCIDRs: [10.244.0.0/16]\n' }) }));
     assert.equal(await value('connections_from_elsewhere_total', 'family="IPv4"'), 0);
-    status.onCounts('IPv4', [{ file: undefined, verdict: 'not_masqueraded', packets: 3n }]);
+    status.onCounts('IPv4', [{ file: undefined, countedAs: 'not_masqueraded', packets: 3n }]);
     assert.equal(await value('connections_from_elsewhere_total', 'family="IPv4"'), 3);
     assert.deepEqual(await series('not_masqueraded_connections_total'), []);
     status.onSync(sync({}));
@@ -298,7 +298,7 @@ describe('the status', () => {
 
   it('ends the counters of a config file that is gone', async () => {
     const { status, series } = create();
-    const count = (file: string) => ({ file, verdict: 'not_masqueraded', packets: 1n }) as const;
+    const count = (file: string) => ({ file, countedAs: 'not_masqueraded', packets: 1n }) as const;
     status.onSync(sync({}));
     status.onCounts('IPv4', [count('a'), count('b')]);
     status.onSync(sync({ policy: policy('IPv4', { b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }) }));
@@ -349,7 +349,13 @@ interface SyncOptions {
 }
 
 /** A sync of IPv4 that has taken a quarter of a second. */
-function sync({ found, drifted = false, reason = 'resync', by, policy: given }: SyncOptions = {}): SyncEvent {
+function sync({
+  found,
+  drifted = false,
+  reason = 'resync',
+  by,
+  policy: given,
+}: SyncOptions = {}): FamilySyncEvent {
   const plan = found === undefined ? undefined : ({ found } as unknown as Plan);
   const trigger = { reason, since: 0, by };
   return { policy: given ?? policy('IPv4'), plan, verdicts: undefined, drifted, trigger, duration: 0.25 };

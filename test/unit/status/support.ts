@@ -13,7 +13,7 @@ export function createStatus(): Status {
 
 /** Tells the status of a config that was loaded and brought into the kernel, for IPv4. */
 export function sync(status: Status, config: MergedConfig, verdicts?: VerdictChanges): void {
-  status.onLoad(loadedOf(config, config.findings));
+  status.onLoad(loadedOf(config, config.problems));
   const policy = compilePolicy(config, 'IPv4');
   const trigger = { reason: 'start', since: 0 } as const;
   status.onSync({ policy, plan: undefined, verdicts, drifted: false, trigger, duration: 0 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { TextError } from '../../../lib/text/error.ts';
+import type { PlacedError } from '../../../lib/text/error.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import { useWork } from '../../lab/work.ts';
 import {
@@ -289,7 +289,7 @@ function changed(config: string, cidrs: readonly string[] = TWO): string {
   return result.text;
 }
 
-function rejected(config: string): TextError {
+function rejected(config: string): PlacedError {
   const result = withExceptionList(config, TWO);
   assert.ok('error' in result, config);
   return result.error;

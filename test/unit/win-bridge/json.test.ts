@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { TextError } from '../../../lib/text/error.ts';
+import { PlacedError } from '../../../lib/text/error.ts';
 import { parseStrict } from '../../../lib/win-bridge/json.ts';
 import { MINIFIED } from './samples.ts';
 
@@ -50,12 +50,12 @@ describe('text that is not plain JSON is an error with place and remedy:', () =>
   });
 });
 
-function errorOf(text: string): TextError | undefined {
+function errorOf(text: string): PlacedError | undefined {
   try {
     parseStrict(text);
     return undefined;
   } catch (error) {
-    if (error instanceof TextError) return error;
+    if (error instanceof PlacedError) return error;
     throw error;
   }
 }

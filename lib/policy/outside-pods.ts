@@ -12,11 +12,11 @@ import {
 import type { Advice } from '../text/advice.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
-import { unmasqueraded } from './flatten.ts';
+import { notMasqueradedDestinations } from './flatten.ts';
 import type { Policy } from './policy.ts';
 
-/** Routes to pods whose destinations, or a part of them, a policy masquerades. */
-export interface MasqueradedPodRoutes extends Advice {
+/** Routes to pods that are outside: packets to them, or to a part of them, are masqueraded. */
+export interface OutsidePodRoutes extends Advice {
   readonly family: Family;
   /** What to list: pods may come and go without changing it. */
   readonly range: Prefix;
@@ -29,7 +29,7 @@ export interface MasqueradedPodRoutes extends Advice {
 export type FindPods = (
   policies: readonly Policy[],
   configFiles: readonly string[],
-) => Promise<readonly MasqueradedPodRoutes[]>;
+) => Promise<readonly OutsidePodRoutes[]>;
 
 /** The most ranges, and the most routes to one, that are shown. */
 const [MOST_RANGES, SHOWN] = [20, 3];
@@ -43,16 +43,16 @@ const OPERATOR = 'ip-masq-operator';
  * @param accepted ranges for which that is meant
  * @param configFiles the names of the config files
  */
-export function masqueradedPods(
+export function outsidePodRoutes(
   policy: Policy,
   routes: readonly { readonly prefix: Prefix; readonly text: string }[],
   accepted: readonly Prefix[],
   configFiles: readonly string[],
-): readonly MasqueradedPodRoutes[] {
+): readonly OutsidePodRoutes[] {
   const { family, from, entries } = policy;
   const setOf = (prefixes: readonly Prefix[]) =>
     rangeSet(family, prefixes.filter((prefix) => prefix.family === family).map(rangeOf));
-  const meant = union(unmasqueraded(policy), setOf(accepted));
+  const meant = union(notMasqueradedDestinations(policy), setOf(accepted));
   const found = difference(setOf(routes.map(({ prefix }) => prefix)), meant);
   const concerned = routes.filter(({ prefix }) => meets(prefix, found));
   // What masqueradeAddresses asks for makes way for what is not masqueraded.
