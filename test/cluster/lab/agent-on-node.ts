@@ -20,7 +20,7 @@ export async function agentOn({ agent }: Lab, { name }: LabNode): Promise<AgentP
 /** The dataplane that the agent has chosen, and what has chosen it: labels of `ip_masq_agent_build_info`. */
 export async function choiceOn({ cluster }: Lab, { host }: LabNode) {
   const { body } = await host.ask('fetch', { url: statusUrl(cluster, '/metrics') });
-  const [, dataplane, by] = /_build_info\{.*dataplane="(\w+) .*",chosen_by="([\w-]+)"\}/.exec(body) ?? [];
+  const [, dataplane, by] = /_build_info\{.*dataplane="(\w+)[^"]*",chosen_by="([\w-]+)"\}/.exec(body) ?? [];
   return { dataplane, by };
 }
 
