@@ -10,5 +10,6 @@ export async function version({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<num
   const tools = await installedTools(systemHost(flags['sync-timeout']));
   const lines = tools.map(({ name, version }) => `  ${name}: ${version ?? 'not installed'}`);
   const text = `${[versionText(), ...lines].join('\n')}\n`;
-  return printResult(flags.output, EXIT.ok, { ...buildInfo(), tools }, () => text);
+  const { nodejs: node, ...build } = buildInfo();
+  return printResult(flags.output, EXIT.ok, { ...build, node, tools }, () => text);
 }
