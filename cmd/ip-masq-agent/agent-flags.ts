@@ -1,10 +1,8 @@
 import { type Agent, findHolder } from '../../lib/agent/holder.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { UsageError } from './exit.ts';
-import { flagValues } from './flag-table.ts';
+import { type FlagTexts, flagValues } from './flag-table.ts';
 import { DATAPLANE_FLAGS, FLAGS, type FlagName, type FlagValues, POLICY_FLAGS } from './flags.ts';
-
-type Texts = ReadonlyMap<string, string>;
 
 /** The flags that a command beside a running agent takes from it. */
 const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
@@ -14,12 +12,10 @@ const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
  *
  * @param dataplane the one in use, which --backend=auto has found; undefined before that
  */
-export function sharedFlags(texts: Texts, dataplane: Dataplane | undefined): readonly string[] {
+export function sharedFlags(texts: FlagTexts, dataplane: Dataplane | undefined): readonly string[] {
   const all = new Map(texts);
-  if (dataplane !== undefined) all.set('backend', dataplane.iptables ? 'iptables' : 'nftables');
-  // The parser joins a repeated flag by NUL.
-  const textOf = (name: FlagName) => (all.get(name) ?? FLAGS[name].default).replaceAll('\0', ',');
-  return SHARED_FLAGS.map((name) => `--${name}=${textOf(name)}`);
+  if (dataplane !== undefined) all.set('backend', [dataplane.iptables ? 'iptables' : 'nftables']);
+  return SHARED_FLAGS.map((name) => `--${name}=${all.get(name)?.join(',') ?? FLAGS[name].default}`);
 }
 
 /**
@@ -30,9 +26,9 @@ export function sharedFlags(texts: Texts, dataplane: Dataplane | undefined): rea
  * @returns the texts of all flags, and what to tell the user of those of the agent
  */
 export async function withAgentFlags(
-  given: Texts,
+  given: FlagTexts,
   uses: readonly FlagName[],
-): Promise<{ readonly flagTexts: Texts; readonly notes: readonly string[] }> {
+): Promise<{ readonly flagTexts: FlagTexts; readonly notes: readonly string[] }> {
   const holder = await findHolder();
   if (holder.kind === 'none') return { flagTexts: given, notes: [] };
   const wanted = uses.filter((name) => SHARED_FLAGS.includes(name) && !given.has(name));
@@ -45,7 +41,7 @@ export async function withAgentFlags(
   const { told, notes } = validFlags(flags, wanted);
   const flagTexts = new Map([...given, ...told]);
   // The dataplane is always told, and shown in another place.
-  const changed = [...told].filter(([name, text]) => text !== FLAGS[name].default && name !== 'backend');
+  const changed = [...told].filter(([name, [text]]) => text !== FLAGS[name].default && name !== 'backend');
   if (changed.length === 0) return { flagTexts, notes };
   const shown = changed.map(([name, text]) => `--${name}=${text}`).join(' ');
   return { flagTexts, notes: [...notes, `used the flags of the running agent, ${version}: ${shown}`] };
@@ -58,7 +54,7 @@ export function flagsOf({ introduction }: Agent): FlagValues | undefined {
 
 /** The flags among `flags` that are wanted and valid in this version, and why others are not. */
 function validFlags(flags: readonly string[], wanted: readonly FlagName[]) {
-  const told = new Map<FlagName, string>();
+  const told = new Map<FlagName, readonly [string]>();
   const notes: string[] = [];
   for (const flag of flags) {
     const [, given = '', text = ''] = /^--([^=]+)=(.*)$/s.exec(flag) ?? [];
@@ -66,7 +62,7 @@ function validFlags(flags: readonly string[], wanted: readonly FlagName[]) {
     if (name === undefined) continue;
     try {
       FLAGS[name].kind.parse(text);
-      told.set(name, text);
+      told.set(name, [text]);
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
       notes.push(`not taken from the running agent: ${flag}: it ${error.message}`);

@@ -4,6 +4,7 @@ import {
   boolean,
   choice,
   count,
+  givenPath,
   interval,
   optionalAddress,
   optionalPath,
@@ -53,7 +54,7 @@ export const INPUT_FLAGS = {
 export const CHECK_FLAGS = {
   ...INPUT_FLAGS,
   expect: flag(
-    optionalPath,
+    givenPath,
     '',
     'YAML file of addresses or CIDRs, perhaps with `from` and another one, and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
   ),

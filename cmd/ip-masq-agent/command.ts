@@ -1,15 +1,14 @@
 import { quote } from '../../lib/text/escape.ts';
 import { nearest } from '../../lib/text/nearest.ts';
 import { UsageError } from './exit.ts';
-import { type FlagTable, flagValues, type Values } from './flag-table.ts';
+import { type FlagTable, type FlagTexts, flagValues, type Values } from './flag-table.ts';
 import { checkGiven, checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
 import { complain } from './print.ts';
 
 export interface CommandLine {
   /** The words that are not flags, without the command. */
   readonly operands: readonly string[];
-  /** The texts that the command line gives for flags, by name. */
-  readonly flagTexts: ReadonlyMap<string, string>;
+  readonly flagTexts: FlagTexts;
   /** Flags of klog on the command line; they have no effect. */
   readonly ignored: readonly string[];
 }
@@ -29,6 +28,8 @@ interface Description {
   readonly operands?: '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
   readonly uses?: readonly FlagName[];
+  /** Whether the command keeps running as the main process of a container: always, or if the boolean flag of that name is set. */
+  readonly keepsRunning?: true | 'watch';
   /** What command lines mean, by their words after `ip-masq-agent`. */
   readonly examples: Readonly<Record<string, string>>;
 }

@@ -18,6 +18,7 @@ export const COMMANDS: Commands = {
     summary: 'sync, then follow the config files and the kernel until stopped; the default command',
     own: {},
     uses: Object.keys(FLAGS) as FlagName[],
+    keepsRunning: true,
     examples: {
       '--enable-ipv6':
         'in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules',
@@ -92,6 +93,7 @@ export const COMMANDS: Commands = {
         'for a pull request, with the main branch in another directory: what happens to packets after it',
       'render --live': 'on a node that has no nft: what the kernel holds',
     },
+    keepsRunning: 'watch',
     asksAgent: ({ watch }) => !watch,
     load: async () => (await import('./render/render.ts')).render,
   }),

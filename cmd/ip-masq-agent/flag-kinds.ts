@@ -22,22 +22,29 @@ export interface FlagKind<Value> {
   readonly orElse?: string;
   /** The words that it takes, if it takes no others. */
   readonly choices?: readonly string[];
-  /** Whether the flag may be given several times. Its texts are joined by NUL, which no argument holds. */
+  /** Whether each time that the flag is given adds to the others, instead of replacing them. */
   readonly repeats?: boolean;
   /** Whether a command line may not give an empty text. */
   readonly needsText?: boolean;
-  /** @throws {UsageError} with the end of the sentence "--flag=text …" */
-  parse(text: string): Value;
+  /**
+   * @param texts one, or more if the flag repeats
+   * @throws {UsageError} with the end of the sentence "--flag=text …"
+   */
+  parse(...texts: readonly string[]): Value;
 }
 
 /** The texts that Go's strconv.ParseBool accepts. */
 const GO_TRUE = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const GO_FALSE = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
 
+export function isTrue(text = ''): boolean {
+  return GO_TRUE.includes(text);
+}
+
 export const boolean: FlagKind<boolean> = {
   placeholder: '',
   parse(text) {
-    if (GO_TRUE.includes(text)) return true;
+    if (isTrue(text)) return true;
     if (GO_FALSE.includes(text)) return false;
     throw new UsageError('is not a boolean: write true or false');
   },
@@ -82,13 +89,16 @@ export const paths: FlagKind<readonly string[]> = {
   placeholder: path.placeholder,
   repeats: true,
   needsText: true,
-  parse: (text) => (text === '' ? [] : text.split('\0').map(path.parse)),
+  parse: (...texts) => texts.filter((text) => text !== '').map((text) => path.parse(text)),
 };
 
 export const optionalPath: FlagKind<string> = {
   placeholder: 'PATH',
   parse: (text) => (text === '' ? text : path.parse(text)),
 };
+
+/** A path that a command line does not give as an empty text, as of a variable that is not set. */
+export const givenPath: FlagKind<string> = { ...optionalPath, needsText: true };
 
 export const chain: FlagKind<string> = {
   placeholder: 'NAME',
@@ -147,9 +157,9 @@ function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKi
   return {
     placeholder,
     repeats: true,
-    parse(text) {
-      const texts = text.split('\0').filter((one) => one !== '');
-      return [...new Set(texts.flatMap((one) => one.split(',')))].map(itemOf);
+    parse(...texts) {
+      const items = texts.filter((text) => text !== '').flatMap((text) => text.split(','));
+      return [...new Set(items)].map(itemOf);
     },
   };
 }

@@ -14,6 +14,9 @@ export interface Flag<Value> {
 /** Flags by name, without dashes. */
 export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
 
+/** What a command line gives for flags, by name: one text, or one for each time if the flag repeats. */
+export type FlagTexts = ReadonlyMap<string, readonly string[]>;
+
 /** The values of the flags of a table, by name. */
 export type Values<Table extends FlagTable> = {
   readonly [Name in keyof Table]: Table[Name] extends Flag<infer Value> ? Value : never;
@@ -32,20 +35,17 @@ export function spellings(name: string, { short }: Flag<unknown>): readonly stri
 /**
  * The values of all flags of the table.
  *
- * @param texts from the command line; a flag without a text has its default
+ * @param given by the command line; a flag that is not given has its default
  * @throws {UsageError}
  */
-export function flagValues<Table extends FlagTable>(
-  table: Table,
-  texts: ReadonlyMap<string, string>,
-): Values<Table> {
+export function flagValues<Table extends FlagTable>(table: Table, given: FlagTexts): Values<Table> {
   const values = Object.entries(table).map(([name, { kind, default: preset }]) => {
-    const text = texts.get(name) ?? preset;
+    const texts = given.get(name) ?? [preset];
     try {
-      return [name, kind.parse(text)];
+      return [name, kind.parse(...texts)];
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      throw new UsageError(`--${name}=${quote(text.replaceAll('\0', ','))} ${error.message}`);
+      throw new UsageError(`--${name}=${quote(texts.join(','))} ${error.message}`);
     }
   });
   return Object.fromEntries(values) as Values<Table>;

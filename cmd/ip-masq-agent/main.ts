@@ -5,7 +5,7 @@ import { versionText } from './build-info.ts';
 import { commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { EXIT } from './exit.ts';
-import { type ParsedArgs, parseArgs } from './parse-args.ts';
+import { keepsRunning, type ParsedArgs, parseArgs } from './parse-args.ts';
 import { print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
@@ -25,14 +25,12 @@ async function end(code: number): Promise<never> {
 }
 
 async function main(): Promise<number> {
-  let terminates = !argv.some((word) => word !== 'run' && Object.hasOwn(COMMANDS, word));
   try {
-    const args = parseArgs(argv);
-    terminates = isFirstProcess(args);
-    return await dispatch(args);
+    return await dispatch(parseArgs(argv));
   } catch (error) {
     const { printFailure } = await import('./failure.ts');
-    return printFailure(error, { terminates });
+    // A command that is run by hand in the same pod must not write to the termination log.
+    return printFailure(error, { terminates: keepsRunning(argv) });
   }
 }
 
@@ -46,21 +44,9 @@ async function dispatch(args: ParsedArgs): Promise<number> {
       ...args,
       operands: args.command === 'run' ? [] : [args.command],
     });
-  // What fleet knows when it is interrupted, it prints.
-  if (!isFirstProcess(args) && args.command !== 'fleet')
-    stopSignal.addEventListener('abort', endByStopSignal);
+  // What keeps running stops in order. What fleet knows when it is interrupted, it prints.
+  if (!keepsRunning(argv) && args.command !== 'fleet') stopSignal.addEventListener('abort', endByStopSignal);
   return commandNamed(args.command, COMMANDS).run(args);
-}
-
-/**
- * Whether the command keeps running, as the main process of a container: it then stops in order, and writes the reason
- * of a failure to the termination log. A command that is run by hand in the same pod must not write there.
- */
-function isFirstProcess({ command, flagTexts }: ParsedArgs): boolean {
-  return (
-    command === 'run' ||
-    (command === 'render' && ['true', 't', '1'].includes(flagTexts.get('watch')?.toLowerCase() ?? ''))
-  );
 }
 
 /** Ends the process by the signal, as if there were no handler: a shell then sees what ended the command. */

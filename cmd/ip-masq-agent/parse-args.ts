@@ -3,8 +3,8 @@ import { nearest } from '../../lib/text/nearest.ts';
 import { type CommandLine, commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';
-import { boolean } from './flag-kinds.ts';
-import { type Flag, flag, flagValues } from './flag-table.ts';
+import { boolean, isTrue } from './flag-kinds.ts';
+import { type Flag, type FlagTexts, flag, flagValues } from './flag-table.ts';
 import { FLAGS, IGNORED_FLAGS } from './flags.ts';
 
 export interface ParsedArgs extends CommandLine {
@@ -31,6 +31,17 @@ const ASKED_FLAGS = {
   version: flag(boolean, 'false', ''),
 } as const;
 
+/** A flag as a command line gives it, right or wrong. */
+interface GivenFlag {
+  readonly word: string;
+  /** Empty if the word cannot be a flag. */
+  readonly name: string;
+  /** Undefined if there is none. */
+  readonly text: string | undefined;
+  /** The word behind the flag and its text. */
+  readonly next: string | undefined;
+}
+
 /**
  * Reads a command line as Go's flag package does: one dash or two, `=value` or the next word, a boolean
  * without value. Unlike in Go, flags may follow the command, and some collect the values of all times they are given.
@@ -38,15 +49,13 @@ const ASKED_FLAGS = {
  * @throws {UsageError}
  */
 export function parseArgs(argv: readonly string[]): ParsedArgs {
-  const flagTexts = new Map<string, string>();
-  const words: string[] = [];
-  const rest = [...argv];
-  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    if (word === '--') words.push(...rest.splice(0));
-    else if (word === '-' || !word.startsWith('-')) words.push(word);
-    else readFlag(word, rest, flagTexts);
+  const { command, operands, flags } = divide(argv);
+  const flagTexts = new Map<string, readonly string[]>();
+  for (const given of flags) {
+    const { name } = given;
+    const before = ALL_FLAGS.get(name)?.kind.repeats ? flagTexts.get(name) : undefined;
+    flagTexts.set(name, [...(before ?? []), checkedText(given)]);
   }
-  const [command = 'run', ...operands] = words;
   const { h, help, version } = flagValues(ASKED_FLAGS, flagTexts);
   if (help || h) commandNamed(command, COMMANDS);
   else if (!version) checkCommandLine(command, operands, flagTexts);
@@ -56,29 +65,66 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
   return { command, operands, flagTexts, ignored, help: help || h, version };
 }
 
-/** Adds the text of a flag; takes it from the words that follow if the flag needs one and has none of its own. */
-function readFlag(word: string, rest: string[], flagTexts: Map<string, string>): void {
-  const [, given, inline] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word) ?? [];
-  if (given === undefined) throw new UsageError(`${quote(word)} is not a flag`);
-  const name = LETTERS.get(given) ?? given;
-  const { repeats, needsText } = ALL_FLAGS.get(name)?.kind ?? {};
-  const takesValue = valueExpected(name);
-  const [next] = rest;
-  if (!takesValue && inline === undefined && /^(?:true|false)$/i.test(next ?? ''))
-    throw new UsageError(
-      `${word} takes no value behind a space, but got ${quote(next ?? '')}: write ${word}=${next}`,
-    );
-  const text = inline ?? (takesValue ? rest.shift() : 'true');
-  if (text === undefined || (needsText && text === '')) throw new UsageError(`--${name} needs a value`);
-  const before = repeats ? flagTexts.get(name) : undefined;
-  flagTexts.set(name, before === undefined ? text : `${before}\0${text}`);
+/**
+ * Whether the command keeps running, as the main process of a container. A command line that is wrong says so too; an unknown
+ * command is one of a container.
+ */
+export function keepsRunning(argv: readonly string[]): boolean {
+  const { command, flags } = divide(argv);
+  if (!Object.hasOwn(COMMANDS, command)) return true;
+  const keeps = COMMANDS[command]?.keepsRunning ?? false;
+  if (typeof keeps === 'boolean') return keeps;
+  return isTrue(flags.findLast(({ name }) => name === keeps)?.text);
 }
 
-function checkCommandLine(
-  name: string,
-  operands: readonly string[],
-  flagTexts: ReadonlyMap<string, string>,
-): void {
+function divide(argv: readonly string[]) {
+  const words: string[] = [];
+  const flags: GivenFlag[] = [];
+  const rest = [...argv];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (word === '--') words.push(...rest.splice(0));
+    else if (word === '-' || !word.startsWith('-')) words.push(word);
+    else flags.push(givenFlag(word, rest));
+  }
+  const [command = 'run', ...operands] = words;
+  return { command, operands, flags };
+}
+
+/** @param rest the words that follow; the text of the flag is taken from them if it needs one and has none of its own */
+function givenFlag(word: string, rest: string[]): GivenFlag {
+  const [, given = '', inline] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word) ?? [];
+  const name = LETTERS.get(given) ?? given;
+  const text = inline ?? (takesValue(name) ? rest.shift() : 'true');
+  return { word, name, text, next: rest[0] };
+}
+
+function checkedText({ word, name, text, next = '' }: GivenFlag): string {
+  if (name === '') throw new UsageError(`${quote(word)} is not a flag`);
+  const takes = takesValue(name);
+  if (takes === undefined) {
+    const near = nearest(name, [...ALL_FLAGS.keys()]);
+    const hint = near === undefined ? 'see --help' : `did you mean --${near}?`;
+    throw new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
+  }
+  if (!takes && !word.includes('=') && /^(?:true|false)$/i.test(next))
+    throw new UsageError(
+      `${word} takes no value behind a space, but got ${quote(next)}: write ${word}=${next}`,
+    );
+  if (text === undefined || (ALL_FLAGS.get(name)?.kind.needsText && text === ''))
+    throw new UsageError(`--${name} needs a value`);
+  return text;
+}
+
+/** Undefined if there is no such flag. */
+function takesValue(name: string): boolean | undefined {
+  const flag = ALL_FLAGS.get(name);
+  if (flag !== undefined) return flag.kind.placeholder !== '';
+  if (Object.hasOwn(ASKED_FLAGS, name)) return false;
+  const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
+  return kind && kind === 'value';
+}
+
+function checkCommandLine(name: string, operands: readonly string[], flagTexts: FlagTexts): void {
   const { operands: wanted = '', own } = commandNamed(name, COMMANDS);
   const [first] = operands;
   if (wanted === '' && first !== undefined)
@@ -91,15 +137,4 @@ function checkCommandLine(
     const foreign = ALL_FLAGS.has(given) && !Object.hasOwn(FLAGS, given) && !Object.hasOwn(own, given);
     if (foreign) throw new UsageError(`${name} does not take --${given}: see ${name} --help`);
   }
-}
-
-function valueExpected(name: string): boolean {
-  const flag = ALL_FLAGS.get(name);
-  if (flag !== undefined) return flag.kind.placeholder !== '';
-  if (Object.hasOwn(ASKED_FLAGS, name)) return false;
-  const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
-  if (kind !== undefined) return kind === 'value';
-  const near = nearest(name, [...ALL_FLAGS.keys()]);
-  const hint = near === undefined ? 'see --help' : `did you mean --${near}?`;
-  throw new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
 }

@@ -1,6 +1,6 @@
 import { COMMANDS } from '../../cmd/ip-masq-agent/commands.ts';
 import { UsageError } from '../../cmd/ip-masq-agent/exit.ts';
-import { flagValues, type Values } from '../../cmd/ip-masq-agent/flag-table.ts';
+import { type FlagTexts, flagValues, type Values } from '../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
 import { configOptions } from '../../cmd/ip-masq-agent/from-flags.ts';
 import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
@@ -56,7 +56,7 @@ export function listenHost(
   const { command, flags, texts } = lineOf(container);
   const address = {
     run: flags[which === 'probes' ? 'metrics-bind-address' : 'scrape-bind-address'],
-    render: which === 'probes' ? texts.get('health-bind-address') : undefined,
+    render: which === 'probes' ? texts.get('health-bind-address')?.[0] : undefined,
   }[command];
   const [, host = '', port] = /^\[?(.*?)\]?:(\d+)$/.exec(address ?? '') ?? [];
   return port === undefined ? undefined : { host, port: Number(port) };
@@ -68,7 +68,7 @@ type Flags = Values<typeof FLAGS>;
 function lineOf(container: Container): {
   readonly command: string;
   readonly flags: Flags;
-  readonly texts: ReadonlyMap<string, string>;
+  readonly texts: FlagTexts;
 } {
   const { command, flagTexts: texts } = parseArgs(
     (container.args ?? []).map((arg) => substituted(arg, container)),

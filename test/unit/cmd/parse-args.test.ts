@@ -5,7 +5,7 @@ import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { UsageError } from '../../../cmd/ip-masq-agent/exit.ts';
 import { flagValues } from '../../../cmd/ip-masq-agent/flag-table.ts';
 import { checkGiven, checkTogether, FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
-import { parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
+import { keepsRunning, parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
 
 describe('the command line', () => {
   it('has the defaults of the table', () => {
@@ -245,6 +245,22 @@ describe('the command line', () => {
     }
     for (const [flag, kinds] of arities) assert.equal(kinds.size, 1, flag);
   });
+
+  for (const [line, expected] of [
+    ['', true],
+    ['run --v=x', true],
+    ['--cidr-limt 5', true],
+    ['chekc', true],
+    ['--v=x check', false],
+    ['check', false],
+    ['render', false],
+    ['render --watch', true],
+    ['render --watch=F', false],
+    ['render --watch --output-file', true],
+  ] as const) {
+    it(`says whether the command keeps running: ip-masq-agent ${line}`, () =>
+      assert.equal(keepsRunning(line.split(' ').filter(Boolean)), expected));
+  }
 
   it('says which flag was meant', () => {
     assert.throws(() => parseArgs(['--enable-ipv']), /did you mean --enable-ipv6\?/);
