@@ -7,7 +7,7 @@ import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
 import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
 import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
-import { ALL_KEYS, CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, type KeyKind } from '../lib/config/keys.ts';
+import { CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, KEYS, type KeyKind } from '../lib/config/keys.ts';
 import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
@@ -55,7 +55,7 @@ function formatted(value: unknown): string {
 
 /** The admission policy with the names of the keys in its variables. */
 function withKeys(policy: string): string {
-  const booleans = ALL_KEYS.filter(([, { kind }]) => kind === 'flag').map(([name]) => name);
+  const booleans = KEYS.filter(({ kind }) => kind === 'flag').map(({ name }) => name);
   const list = (names: readonly string[]) => `"[${names.map((name) => `'${name}'`).join(', ')}]"`;
   return policy
     .replace(/(- name: keys\n +expression: ).*/, (_, begin: string) => begin + list(KEY_NAMES))
@@ -92,7 +92,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
     keys: table(
       ['key', 'value, default', 'meaning'],
       [
-        ...ALL_KEYS.map(([name, { kind, description }]) => [`\`${name}\``, VALUE_OF[kind], description]),
+        ...KEYS.map(({ name, kind, description }) => [`\`${name}\``, VALUE_OF[kind], description]),
         [`\`${CIDR_LIMIT_KEY.name}\``, 'whole number, `--cidr-limit`', CIDR_LIMIT_KEY.description],
       ],
     ),

@@ -1,4 +1,4 @@
-import { ALL_KEYS, CIDR_LIMIT_KEY } from '../lib/config/keys.ts';
+import { CIDR_LIMIT_KEY, KEYS } from '../lib/config/keys.ts';
 import { ITEM_SCHEMAS } from '../lib/config/list-key.ts';
 
 /** The JSON Schema of a config file. */
@@ -14,7 +14,7 @@ export function configSchema() {
     additionalProperties: false,
     properties: {
       ...Object.fromEntries(
-        ALL_KEYS.map(([name, { title, description, schema, examples }]) => [
+        KEYS.map(({ name, title, description, schema, examples }) => [
           name,
           { title, description, ...schema, ...(examples && { examples }) },
         ]),
@@ -41,7 +41,7 @@ export function mergedSchema() {
       type: 'array',
       items: { type: 'string' },
     },
-    ...Object.assign({}, ...ALL_KEYS.map(([name, key]) => key.jsonSchema(name))),
+    ...Object.assign({}, ...KEYS.map(({ jsonSchema }) => jsonSchema)),
   };
   return { type: 'object', required: Object.keys(properties), properties };
 }

@@ -1,6 +1,6 @@
 import type { MergedConfig } from '../config/config.ts';
 import { problemFramer } from '../config/frame.ts';
-import { ALL_KEYS } from '../config/keys.ts';
+import { KEYS } from '../config/keys.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
@@ -100,8 +100,8 @@ function headline({ configFileNames }: MergedConfig): string {
 }
 
 function describeConfig(config: MergedConfig): Record<string, unknown> {
-  const logged = ALL_KEYS.filter(([, { logged = true }]) => logged);
-  const values = logged.map(([name, key]) => [name, key.logValue(config[name])] as const);
+  const logged = KEYS.filter(({ logged = true }) => logged);
+  const values = logged.map((key) => [key.name, key.logValue(config)] as const);
   return { configFiles: config.configFileNames, ...Object.fromEntries(values) };
 }
 

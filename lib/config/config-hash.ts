@@ -1,18 +1,18 @@
 import type { MergedConfig } from './config.ts';
 import type { InvalidConfigError } from './invalid-config.ts';
-import { ALL_KEYS } from './keys.ts';
+import { KEYS } from './keys.ts';
 
 /** A hash of the merged config without its origins: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
-  const entries = ALL_KEYS.map(([name, key]) => ({ name, key, value: key.plainValue(config[name]) }));
+  const entries = KEYS.map((key) => ({ key, value: key.plainValue(config) }));
   const always = entries.filter(({ key }) => key.hashed === 'always');
   // Without them, the hash is that of versions that do not know the keys.
   const ifSet = entries.filter(
-    ({ name, key: { hashed = 'if set', setAt } }) => hashed.startsWith('if set') && setAt(config[name]),
+    ({ key: { hashed = 'if set', setAt } }) => hashed.startsWith('if set') && setAt(config),
   );
   return hashOf([
     ...always.map(({ value }) => value),
-    ...ifSet.map(({ name, key, value }) => (key.hashed === 'if set, unnamed' ? value : [name, value])),
+    ...ifSet.map(({ key, value }) => (key.hashed === 'if set, unnamed' ? value : [key.name, value])),
   ]);
 }
 

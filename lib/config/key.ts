@@ -34,40 +34,43 @@ export interface KeyTraits {
 }
 
 /**
- * One key of a config file, from its text to the outputs.
+ * One key of a config file, from its text to the outputs. It takes whole configs, and reads only its own value in them.
  *
  * @typeParam Kind the name of what the key has in common with others
  * @typeParam Parsed what one config file says
  * @typeParam Merged what all config files say together
  */
-export interface Key<Kind extends string, Parsed, Merged> extends KeyTraits {
+export interface Key<Name extends string, Kind extends string, Parsed, Merged> extends KeyTraits {
+  readonly name: Name;
   readonly kind: Kind;
   /** The schema of its value in a config file, without title, description and examples. */
   readonly schema: Schema;
   /** The keys of an item that is a map; none if no item is one. */
   readonly itemKeys: readonly string[];
-  /** Whether it is a list whose items count towards `cidrLimit`. */
-  readonly countsTowardsLimit: boolean;
+  /** The schemas of its properties in JSON outputs. */
+  readonly jsonSchema: Readonly<Record<string, Schema>>;
   /** What to write instead of a value, or of an item, of the wrong shape. */
   remedy(isItem: boolean, isEmpty: boolean): string;
   /** Takes the value from the YAML; what the schema refuses is left out without a report. */
-  parse(name: string, node: Node | undefined, context: ParseContext): Parsed;
+  parse(node: Node | undefined, context: ParseContext): Parsed;
   /** Joins what the config files say, in their order; without any, the default. */
-  merge(all: readonly Parsed[]): Merged;
+  merge(configs: readonly Having<Name, Parsed>[]): Merged;
   /** Where it is set to something else than its default; undefined if it is not. */
-  setAt(merged: Merged): Origin | undefined;
-  /** Its properties in JSON outputs, and the schemas of these. */
-  json(name: string, merged: Merged): Readonly<Record<string, unknown>>;
-  jsonSchema(name: string): Readonly<Record<string, Schema>>;
+  setAt(config: Having<Name, Merged>): Origin | undefined;
+  /** Its properties in JSON outputs. */
+  json(config: Having<Name, Merged>): Readonly<Record<string, unknown>>;
   /** Its lines in a config file, each value with its origin as a comment. */
-  lines(name: string, merged: Merged): readonly string[];
+  lines(config: Having<Name, Merged>): readonly string[];
   /** Its value with its origins, in one line. */
-  text(merged: Merged): string;
+  text(config: Having<Name, Merged>): string;
   /** Its value in the log: short. */
-  logValue(merged: Merged): unknown;
+  logValue(config: Having<Name, Merged>): unknown;
   /** Its value without origins, to hash. */
-  plainValue(merged: Merged): unknown;
+  plainValue(config: Having<Name, Merged>): unknown;
 }
+
+/** A config, as far as it concerns one key. */
+type Having<Name extends string, Value> = Readonly<Record<Name, Value>>;
 
 export interface ParseContext {
   readonly families: readonly Family[];

@@ -1,14 +1,15 @@
-import type { Key } from './key.ts';
+import type { ParseContext } from './key.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 import { addressListKey, cidrListKey } from './list-key.ts';
 import { booleanKey, durationKey } from './scalar-key.ts';
+import type { Node } from './yaml.ts';
 
 /**
  * The keys of a config file that are merged, in the order of documentation and outputs. How each is read, merged, shown and
  * hashed follows from this table; what it does to packets does not.
  */
-export const KEYS = {
-  nonMasqueradeCIDRs: cidrListKey({
+export const KEYS = [
+  cidrListKey('nonMasqueradeCIDRs', {
     title: 'Destinations that count as inside',
     description:
       "Traffic to these networks keeps the pod's address. The lists of all config files are joined.",
@@ -18,7 +19,7 @@ export const KEYS = {
     hashed: 'always',
     otherAgentsDo: undefined,
   }),
-  masqueradeCIDRs: cidrListKey({
+  cidrListKey('masqueradeCIDRs', {
     title: 'Exceptions inside nonMasqueradeCIDRs',
     description:
       'Traffic to these networks is masqueraded although a wider entry of nonMasqueradeCIDRs contains them. The longest prefix decides.',
@@ -28,7 +29,7 @@ export const KEYS = {
     // A note says so instead: a config file can be written without them.
     otherAgentsDo: undefined,
   }),
-  masqueradeFromCIDRs: cidrListKey({
+  cidrListKey('masqueradeFromCIDRs', {
     title: 'Whose packets are masqueraded',
     description:
       'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all config files are joined. A family of which no network is listed is not limited.',
@@ -36,7 +37,7 @@ export const KEYS = {
     hashed: 'if set, unnamed',
     otherAgentsDo: 'masquerade packets from anywhere',
   }),
-  masqueradeAddresses: addressListKey({
+  addressListKey('masqueradeAddresses', {
     title: 'Node addresses for destinations',
     description:
       "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all config files are joined; a destination with two ranges is an error.",
@@ -44,7 +45,7 @@ export const KEYS = {
     hashed: 'if set, unnamed',
     otherAgentsDo: 'masquerade with the address that the kernel chooses',
   }),
-  masqLinkLocal: booleanKey({
+  booleanKey('masqLinkLocal', {
     title: 'Masquerade 169.254.0.0/16',
     description:
       'Whether traffic to IPv4 link-local addresses is masqueraded. If any config file sets true, true wins.',
@@ -54,7 +55,7 @@ export const KEYS = {
     hashed: 'always',
     otherAgentsDo: undefined,
   }),
-  masqLinkLocalIPv6: booleanKey({
+  booleanKey('masqLinkLocalIPv6', {
     title: 'Masquerade fe80::/10',
     description:
       'Whether traffic to IPv6 link-local addresses is masqueraded. If any config file sets true, true wins.',
@@ -64,7 +65,7 @@ export const KEYS = {
     hashed: 'always',
     otherAgentsDo: undefined,
   }),
-  resyncInterval: durationKey({
+  durationKey('resyncInterval', {
     title: 'Time between two checks',
     description:
       'How often the agent compares the config files with the kernel if no file changes: a Go duration from 100ms to 576h. Overrides --resync-interval. All config files that set it must agree.',
@@ -75,34 +76,41 @@ export const KEYS = {
     hashed: 'always',
     otherAgentsDo: undefined,
   }),
-} as const;
+] as const;
 
-type Keys = typeof KEYS;
-export type KeyName = keyof Keys;
-type AnyKey = Key<KeyKind, unknown, unknown>;
+type AnyKey = (typeof KEYS)[number];
+export type KeyName = AnyKey['name'];
 
 /** What keys have in common with others: how their values are read, merged and shown. */
-export type KeyKind = Keys[KeyName]['kind'];
+export type KeyKind = AnyKey['kind'];
 
-export type NameOf<Kind extends KeyKind> = {
-  [Name in KeyName]: Keys[Name]['kind'] extends Kind ? Name : never;
-}[KeyName];
+export type NameOf<Kind extends KeyKind> = Extract<AnyKey, { readonly kind: Kind }>['name'];
 
 /** What one config file says: a key that it does not set is undefined, a list that it does not set is empty. */
-export type ParsedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['parse']> };
+export type ParsedKeys = { readonly [One in AnyKey as One['name']]: ReturnType<One['parse']> };
 
 /** What all config files say together. */
-export type MergedKeys = { readonly [Name in KeyName]: ReturnType<Keys[Name]['merge']> };
+export type MergedKeys = { readonly [One in AnyKey as One['name']]: ReturnType<One['merge']> };
 
-/** The keys with their names. Whoever takes them from here gives each only its own values. */
-export const ALL_KEYS = Object.entries(KEYS) as readonly (readonly [KeyName, AnyKey])[];
+export function parseKeys(values: ReadonlyMap<string, Node>, context: ParseContext): ParsedKeys {
+  const parsed = KEYS.map((key) => [key.name, key.parse(values.get(key.name), context)]);
+  return Object.fromEntries(parsed) as ParsedKeys;
+}
 
-export const CIDR_KEYS = ALL_KEYS.filter(([, { kind }]) => kind === 'cidrs').map(
-  ([name]) => name as NameOf<'cidrs'>,
-);
+export function mergeKeys(configs: readonly ParsedKeys[]): MergedKeys {
+  return Object.fromEntries(KEYS.map((key) => [key.name, key.merge(configs)])) as MergedKeys;
+}
 
-export const LIMITED_KEYS = ALL_KEYS.filter(([, { countsTowardsLimit }]) => countsTowardsLimit).map(
-  ([name]) => name as NameOf<'cidrs' | 'addresses'>,
+/** The key of that name; undefined if there is none, or if it is not merged. */
+export function keyNamed(name: string): AnyKey | undefined {
+  return KEYS.find((key) => key.name === name);
+}
+
+export const CIDR_KEYS = KEYS.flatMap((key) => (key.kind === 'cidrs' ? [key.name] : []));
+
+/** Lists whose items count towards `cidrLimit`. */
+export const LIMITED_KEYS = KEYS.flatMap((key) =>
+  key.kind === 'cidrs' || key.kind === 'addresses' ? [key.name] : [],
 );
 
 export const LINK_LOCAL_FLAGS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
@@ -117,9 +125,4 @@ export const CIDR_LIMIT_KEY = {
   remedy: 'write a whole number such as 64, without quotes',
 } as const;
 
-export const KEY_NAMES: readonly string[] = [...Object.keys(KEYS), CIDR_LIMIT_KEY.name];
-
-/** What `make` returns for each key, by the name of the key. */
-export function mapKeys<Values>(make: (name: KeyName, key: AnyKey) => unknown): Values {
-  return Object.fromEntries(ALL_KEYS.map(([name, key]) => [name, make(name, key)])) as Values;
-}
+export const KEY_NAMES: readonly string[] = [...KEYS.map(({ name }) => name), CIDR_LIMIT_KEY.name];

@@ -21,16 +21,19 @@ interface ItemKind<Kind extends string, Item> {
   readonly schema: Schema;
   /** The schema of a list of them in JSON outputs. */
   readonly jsonSchema: Schema;
-  /** The names of its texts in JSON; of an item that is a map, also its keys. */
-  readonly fields: readonly string[];
-  readonly isMap: boolean;
+  /** The keys of an item that is a map; none if it is text. */
+  readonly itemKeys: readonly string[];
   /** What to write instead of a list or an item of the wrong shape, and of an empty item. */
   readonly remedy: string;
   readonly emptyRemedy: string;
   /** Undefined if something is wrong with it, which is reported. */
   parse(node: Node, context: ParseContext): Item | undefined;
-  /** One text for each of its fields. */
-  texts(item: Item): readonly string[];
+  /** The text that no two items of a merged list share. */
+  identity(item: Item): string;
+  /** It as a config file says it: a text, or texts by `itemKeys`. */
+  plain(item: Item): string | Readonly<Record<string, string>>;
+  /** Its properties in JSON outputs. */
+  json(item: Item): Readonly<Record<string, string>>;
   /** For people. */
   text(item: Item): string;
 }
@@ -46,12 +49,13 @@ const CIDR: ItemKind<'cidrs', Prefix> = {
     examples: ['10.0.0.0/8', 'fd00::/8'],
   },
   jsonSchema: { $ref: '#/$defs/cidrs' },
-  fields: ['cidr'],
-  isMap: false,
+  itemKeys: [],
   remedy: 'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"',
   emptyRemedy: 'remove it, or write a CIDR such as 10.0.0.0/8 behind a dash',
   parse: parsePrefixNode,
-  texts: ({ text }) => [text],
+  identity: ({ text }) => text,
+  plain: ({ text }) => text,
+  json: ({ text }) => ({ cidr: text }),
   text: ({ text }) => text,
 };
 
@@ -90,12 +94,13 @@ const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
       },
     },
   },
-  fields: ['destination', 'address'],
-  isMap: true,
+  itemKeys: ['destination', 'address'],
   remedy: ADDRESS_REMEDY,
   emptyRemedy: ADDRESS_REMEDY,
   parse: parseAddressNode,
-  texts: ({ destination, range }) => [destination.text, range.text],
+  identity: ({ destination }) => destination.text,
+  plain: addressTexts,
+  json: addressTexts,
   text: ({ destination, range }) => `${destination.text} as the node's address in ${range.text}`,
 };
 
@@ -106,73 +111,80 @@ export const ITEM_SCHEMAS: Readonly<Record<string, Schema>> = {
 };
 
 /** A list of networks; those of all config files are joined, each once. */
-export const cidrListKey = (traits: KeyTraits) => listKey(CIDR, traits);
+export const cidrListKey = <const Name extends string>(name: Name, traits: KeyTraits) =>
+  listKey(name, CIDR, traits);
 
 /** A list of destinations with the address that packets leave with; of all config files, each destination once. */
-export const addressListKey = (traits: KeyTraits) => listKey(ADDRESS, traits);
+export const addressListKey = <const Name extends string>(name: Name, traits: KeyTraits) =>
+  listKey(name, ADDRESS, traits);
 
 const MOST_ITEMS = 100;
 
 type Items<Item> = readonly Located<Item>[];
 
-function listKey<Kind extends string, Item>(
+function listKey<Name extends string, Kind extends string, Item>(
+  name: Name,
   item: ItemKind<Kind, Item>,
   traits: KeyTraits,
-): Key<Kind, Items<Item>, Items<Item>> {
+): Key<Name, Kind, Items<Item>, Items<Item>> {
   return {
     ...traits,
+    name,
     kind: item.kind,
     schema: { type: 'array', items: { $ref: `#/$defs/${item.definition}` } },
-    itemKeys: item.isMap ? item.fields : [],
-    countsTowardsLimit: true,
+    itemKeys: item.itemKeys,
+    jsonSchema: { [name]: item.jsonSchema },
     remedy(isItem, isEmpty) {
       if (!isEmpty) return item.remedy;
       return isItem ? item.emptyRemedy : 'write [] for an empty list, or remove the key';
     },
-    parse(_, node, context) {
+    parse(node, context) {
       if (node?.kind !== 'list') return [];
       return node.items.flatMap((one) => {
         const value = item.parse(one, context);
         return value === undefined ? [] : [context.located(value, one)];
       });
     },
-    merge(all) {
-      const seen = new Set<string>();
-      return all.flat().filter(({ value }) => {
-        const [first = ''] = item.texts(value);
-        return !seen.has(first) && seen.add(first);
-      });
+    merge(configs) {
+      const firsts = new Map<string, Located<Item>>();
+      for (const one of configs.flatMap((config) => config[name])) {
+        const identity = item.identity(one.value);
+        if (!firsts.has(identity)) firsts.set(identity, one);
+      }
+      return [...firsts.values()];
     },
-    setAt: ([first]) => first?.origin,
-    json: (name, items) => ({
-      [name]: items.map(({ value, origin }) => ({
-        ...Object.fromEntries(item.texts(value).map((text, index) => [item.fields[index], text])),
-        origin: originValue(origin),
-      })),
+    setAt: ({ [name]: [first] }) => first?.origin,
+    json: ({ [name]: items }) => ({
+      [name]: items.map(({ value, origin }) => ({ ...item.json(value), origin: originValue(origin) })),
     }),
-    jsonSchema: (name) => ({ [name]: item.jsonSchema }),
-    lines: (name, items) =>
+    lines: ({ [name]: items }) =>
       // Without the key, some readers would take their defaults.
       items.length === 0 ? [`${name}: []`] : [`${name}:`, ...items.flatMap((one) => itemLines(item, one))],
-    text: (items) =>
+    text: ({ [name]: items }) =>
       truncated(
         items,
         MOST_ITEMS,
         ({ value, origin }) => withOrigin(item.text(value), origin),
         (more) => `${more} more`,
       ).join(', '),
-    logValue: (items) => items.length,
-    plainValue: (items) => items.map(({ value }) => (item.isMap ? item.texts(value) : item.texts(value)[0])),
+    logValue: ({ [name]: items }) => items.length,
+    plainValue: ({ [name]: items }) => items.map(({ value }) => item.plain(value)),
   };
 }
 
 function itemLines<Item>(item: ItemKind<string, Item>, one: Located<Item>): readonly string[] {
-  const [first, ...others] = item.texts(one.value).map((text, index) => {
-    // A colon has a meaning in YAML.
-    const quoted = text.includes(':') ? `"${text}"` : text;
-    return item.isMap ? `${item.fields[index]}: ${quoted}` : quoted;
-  });
+  // A colon has a meaning in YAML.
+  const quoted = (text: string) => (text.includes(':') ? `"${text}"` : text);
+  const plain = item.plain(one.value);
+  const [first, ...others] =
+    typeof plain === 'string'
+      ? [quoted(plain)]
+      : Object.entries(plain).map(([key, text]) => `${key}: ${quoted(text)}`);
   return [`  - ${first} ${originComment(one)}`, ...others.map((line) => `    ${line}`)];
+}
+
+function addressTexts({ destination, range }: MasqueradeAddress) {
+  return { destination: destination.text, address: range.text };
 }
 
 function parsePrefixNode(node: Node, context: ParseContext): Prefix | undefined {
@@ -209,7 +221,7 @@ export function checkedPrefix(
 
 function parseAddressNode(node: Node, context: ParseContext): MasqueradeAddress | undefined {
   if (node.kind !== 'map') return undefined; // the schema said so
-  const [destination, range] = ADDRESS.fields.map((name) => {
+  const [destination, range] = ADDRESS.itemKeys.map((name) => {
     const value = valueAt(node, name);
     return value && parsePrefixNode(value, context);
   });

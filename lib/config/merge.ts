@@ -1,7 +1,7 @@
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { ConfigOptions, MergedConfig, ParsedConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
-import { type MergedKeys, mapKeys } from './keys.ts';
+import { mergeKeys } from './keys.ts';
 import { gravestFirst, ProblemList } from './problem.ts';
 
 /**
@@ -15,7 +15,7 @@ export function mergeConfigs(
   { families, noMasqAllReservedRanges }: Pick<ConfigOptions, 'families' | 'noMasqAllReservedRanges'>,
   conflicts: ProblemList = new ProblemList({ strict: false }),
 ): MergedConfig {
-  const merged = mapKeys<MergedKeys>((name, key) => key.merge(configs.map((config) => config[name])));
+  const merged = mergeKeys(configs);
   if (configs.length === 0) {
     const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
     const nonMasqueradeCIDRs = ranges

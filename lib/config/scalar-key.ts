@@ -7,41 +7,53 @@ import type { Key, KeyTraits } from './key.ts';
 const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', basis: 'default' } };
 
 /** A boolean; if any config file sets true, true wins. */
-export function booleanKey(traits: KeyTraits): Key<'flag', Located<boolean> | undefined, Located<boolean>> {
+export function booleanKey<const Name extends string>(
+  name: Name,
+  traits: KeyTraits,
+): Key<Name, 'flag', Located<boolean> | undefined, Located<boolean>> {
   return {
     ...traits,
+    name,
     kind: 'flag',
     schema: { type: 'boolean', default: UNSET.value },
     itemKeys: [],
-    countsTowardsLimit: false,
+    jsonSchema: { [name]: { type: 'boolean' } },
     remedy: () => 'write true or false, without quotes',
-    parse(_, node, { located }) {
+    parse(node, { located }) {
       if (node?.kind !== 'scalar' || typeof node.value !== 'boolean') return undefined;
       return located(node.value, node);
     },
-    merge: (all) => all.find((one) => one?.value === true) ?? all.find((one) => one !== undefined) ?? UNSET,
-    setAt: ({ value, origin }) => (value === UNSET.value ? undefined : origin),
-    json: (name, { value }) => ({ [name]: value }),
-    jsonSchema: (name) => ({ [name]: { type: 'boolean' } }),
-    lines: (name, flag) => [scalarLine(name, String(flag.value), flag)],
-    text: ({ value, origin }) => `${value}, ${formatOrigin(origin)}`,
-    logValue: ({ value }) => value,
-    plainValue: ({ value }) => value,
+    merge(configs) {
+      const all = configs.flatMap((config) => config[name] ?? []);
+      return all.find(({ value }) => value) ?? all[0] ?? UNSET;
+    },
+    setAt: ({ [name]: { value, origin } }) => (value === UNSET.value ? undefined : origin),
+    json: ({ [name]: { value } }) => ({ [name]: value }),
+    lines: ({ [name]: flag }) => [scalarLine(name, String(flag.value), flag)],
+    text: ({ [name]: { value, origin } }) => `${value}, ${formatOrigin(origin)}`,
+    logValue: ({ [name]: { value } }) => value,
+    plainValue: ({ [name]: { value } }) => value,
   };
 }
 
 type Duration = Located<number> | undefined;
 
 /** A Go duration, in milliseconds; the first config file that sets it decides, and the others must agree. */
-export function durationKey(traits: KeyTraits): Key<'duration', Duration, Duration> {
+export function durationKey<const Name extends string>(
+  name: Name,
+  traits: KeyTraits,
+): Key<Name, 'duration', Duration, Duration> {
   return {
     ...traits,
+    name,
     kind: 'duration',
     schema: { type: 'string', pattern: '^[0-9.]+(ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*$' },
     itemKeys: [],
-    countsTowardsLimit: false,
+    jsonSchema: {
+      [`${name}Ms`]: { description: 'Null if no config file sets it.', type: ['number', 'null'] },
+    },
     remedy: () => 'write a Go duration such as "60s"',
-    parse(name, node, { located, report }) {
+    parse(node, { located, report }) {
       if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
       const error = intervalError(node.value);
       const milliseconds = parseDuration(node.value);
@@ -50,17 +62,14 @@ export function durationKey(traits: KeyTraits): Key<'duration', Duration, Durati
       report('duration', node, message, 'write a Go duration such as 60s or 1m30s, from 100ms to 576h');
       return undefined;
     },
-    merge: (all) => all.find((one) => one !== undefined),
-    setAt: (located) => located?.origin,
-    json: (name, located) => ({ [`${name}Ms`]: located?.value ?? null }),
-    jsonSchema: (name) => ({
-      [`${name}Ms`]: { description: 'Null if no config file sets it.', type: ['number', 'null'] },
-    }),
-    lines: (name, located) => (located ? [scalarLine(name, durationText(located.value), located)] : []),
-    text: (located) =>
+    merge: (configs) => configs.flatMap((config) => config[name] ?? [])[0],
+    setAt: ({ [name]: located }) => located?.origin,
+    json: ({ [name]: located }) => ({ [`${name}Ms`]: located?.value ?? null }),
+    lines: ({ [name]: located }) => (located ? [scalarLine(name, durationText(located.value), located)] : []),
+    text: ({ [name]: located }) =>
       located ? `${durationText(located.value)}, ${formatOrigin(located.origin)}` : 'not set',
-    logValue: (located) => located?.value,
-    plainValue: (located) => located?.value,
+    logValue: ({ [name]: located }) => located?.value,
+    plainValue: ({ [name]: located }) => located?.value,
   };
 }
 

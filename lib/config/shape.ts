@@ -1,5 +1,5 @@
 import type { Advice } from '../text/advice.ts';
-import { CIDR_LIMIT_KEY, KEYS, type KeyName } from './keys.ts';
+import { CIDR_LIMIT_KEY, keyNamed } from './keys.ts';
 import { type SchemaError, validate } from './schema.generated.js';
 import { describe, keyName, type Node, valueAt } from './yaml.ts';
 
@@ -16,7 +16,7 @@ interface Misshape extends Advice {
  */
 export function misshapes(values: ReadonlyMap<string, Node>): readonly Misshape[] {
   const value = Object.fromEntries(
-    Array.from(values, ([key, node]) => [key, plainValue(node, KEYS[key as KeyName]?.itemKeys ?? [])]),
+    Array.from(values, ([key, node]) => [key, plainValue(node, keyNamed(key)?.itemKeys ?? [])]),
   );
   if (validate(value)) return [];
   return (validate.errors ?? [])
@@ -49,7 +49,7 @@ function misshape(error: SchemaError, values: ReadonlyMap<string, Node>): Missha
   const is = error.keyword === 'required' ? '' : `, but is ${describe(node)}`;
   const message = `${what} ${expectation(error)}${is}`;
   const isEmpty = node.kind === 'scalar' && node.value === null;
-  const remedy = KEYS[key as KeyName]?.remedy(index !== undefined, isEmpty) ?? CIDR_LIMIT_KEY.remedy;
+  const remedy = keyNamed(key)?.remedy(index !== undefined, isEmpty) ?? CIDR_LIMIT_KEY.remedy;
   return { node, message, remedy };
 }
 

@@ -6,15 +6,7 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, ParsedConfig } from './config.ts';
 import { type ConfigFile, originIn, problemIn } from './config-file.ts';
 import type { NoteProblem } from './key.ts';
-import {
-  CIDR_LIMIT_KEY,
-  KEY_NAMES,
-  KEYS,
-  type KeyName,
-  LIMITED_KEYS,
-  mapKeys,
-  type ParsedKeys,
-} from './keys.ts';
+import { CIDR_LIMIT_KEY, KEY_NAMES, keyNamed, LIMITED_KEYS, parseKeys } from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countSyntaxMarks } from './size.ts';
@@ -72,7 +64,7 @@ export function* validateInSteps(
   const config: ParsedConfig = {
     configFileName: file.name,
     nonMasqueradeOrigin: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
-    ...mapKeys<ParsedKeys>((name, key) => key.parse(name, values.get(name), context)),
+    ...parseKeys(values, context),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
@@ -127,7 +119,7 @@ function valuesOf(root: MapNode | undefined, report: NoteProblem): Values {
 
 /** A list with the keys of its items as the schema spells them, and without others. */
 function withKnownItemKeys(list: Node, name: string, report: NoteProblem): Node {
-  const itemKeys = KEYS[name as KeyName]?.itemKeys ?? [];
+  const itemKeys = keyNamed(name)?.itemKeys ?? [];
   if (list.kind !== 'list' || itemKeys.length === 0) return list;
   // Aliases stand for the same item, which may be large.
   const known = new Map<Node, Node>();

@@ -2,7 +2,7 @@ import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { commentText } from '../config/config-file-lines.ts';
 import { isIncluded } from '../config/key.ts';
-import { ALL_KEYS, CIDR_LIMIT_KEY, LIMITED_KEYS } from '../config/keys.ts';
+import { CIDR_LIMIT_KEY, KEYS, LIMITED_KEYS } from '../config/keys.ts';
 import { DEFAULT_LIMITS } from '../config/limits.ts';
 import { printable } from '../text/escape.ts';
 
@@ -14,14 +14,14 @@ import { printable } from '../text/escape.ts';
  */
 export function configFileText(config: MergedConfig, families: readonly Family[]): string {
   const names = config.configFileNames.map((name) => commentText(printable(name)));
-  const keys = ALL_KEYS.filter(
-    ([name, { family, written, setAt }]) =>
-      (family === undefined || families.includes(family)) && isIncluded(written, setAt(config[name])),
+  const keys = KEYS.filter(
+    ({ family, written, setAt }) =>
+      (family === undefined || families.includes(family)) && isIncluded(written, setAt(config)),
   );
   const count = LIMITED_KEYS.reduce((sum, name) => sum + config[name].length, 0);
   const lines = [
     `# Merged by ip-masq-agent from ${names.join(', ') || 'its defaults'}`,
-    ...keys.flatMap(([name, key]) => key.lines(name, config[name])),
+    ...keys.flatMap((key) => key.lines(config)),
     ...(count > DEFAULT_LIMITS.cidrLimit ? [`${CIDR_LIMIT_KEY.name}: ${count}`] : []),
   ];
   return `${lines.join('\n')}\n`;

@@ -1,6 +1,6 @@
 import type { MergedConfig } from '../config/config.ts';
 import { configHash } from '../config/config-hash.ts';
-import { ALL_KEYS } from '../config/keys.ts';
+import { KEYS } from '../config/keys.ts';
 import type { Problem } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
 import { originValue } from '../text/origin.ts';
@@ -27,7 +27,7 @@ export function problemValue({ severity, kind, message, remedy, at, other }: Pro
 
 /** A merged config as plain values, each entry with its origin. */
 export function mergedValue(config: MergedConfig): Readonly<Record<string, unknown>> {
-  const keys = ALL_KEYS.map(([name, key]) => key.json(name, config[name]));
+  const keys = KEYS.map((key) => key.json(config));
   return Object.assign({ configFiles: config.configFileNames }, ...keys);
 }
 

@@ -1,5 +1,5 @@
 import { isIncluded } from '../config/key.ts';
-import { ALL_KEYS } from '../config/keys.ts';
+import { KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import { CONNECTIONS_KEEP } from '../policy/changes.ts';
@@ -115,11 +115,11 @@ function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentS
   if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
   const { configFileNames, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
-  const shown = ALL_KEYS.filter(([name, { onPage, setAt }]) => isIncluded(onPage, setAt(config[name])));
+  const shown = KEYS.filter(({ onPage, setAt }) => isIncluded(onPage, setAt(config)));
   return pairsHtml([
     ['hash', hash],
     ['config files', configFileNames.join(', ') || 'none: the defaults apply'],
-    ...shown.map(([name, key]) => [name, key.text(config[name])] as const),
+    ...shown.map((key) => [key.name, key.text(config)] as const),
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
   ]);
 }

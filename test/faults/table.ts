@@ -96,8 +96,8 @@ export const FAULTS: readonly Fault[] = [
     name: 'keys: one is left out of the JSON',
     edits: [
       [
-        'const keys = ALL_KEYS.map(([name, key]) => key.json(name, config[name]));',
-        'const keys = ALL_KEYS.slice(1).map(([name, key]) => key.json(name, config[name]));',
+        'const keys = KEYS.map((key) => key.json(config));',
+        'const keys = KEYS.slice(1).map((key) => key.json(config));',
       ],
     ],
     noticedBy: [['config/keys.test.ts', ALL]],
@@ -106,25 +106,25 @@ export const FAULTS: readonly Fault[] = [
     name: 'keys: one is left out of the log',
     edits: [
       [
-        'const logged = ALL_KEYS.filter(([, { logged = true }]) => logged);',
-        'const logged = ALL_KEYS.slice(1).filter(([, { logged = true }]) => logged);',
+        'const logged = KEYS.filter(({ logged = true }) => logged);',
+        'const logged = KEYS.slice(1).filter(({ logged = true }) => logged);',
       ],
     ],
     noticedBy: [['config/keys.test.ts', ALL]],
   },
   {
     name: 'keys: one is left out of the hash',
-    edits: [['const entries = ALL_KEYS.map(', 'const entries = ALL_KEYS.slice(1).map(']],
+    edits: [['const entries = KEYS.map(', 'const entries = KEYS.slice(1).map(']],
     noticedBy: [['config/keys.test.ts', ALL]],
   },
   {
     name: 'keys: one is left out of the status page',
-    edits: [['const shown = ALL_KEYS.filter(', 'const shown = ALL_KEYS.slice(5).filter(']],
+    edits: [['const shown = KEYS.filter(', 'const shown = KEYS.slice(5).filter(']],
     noticedBy: [['config/keys.test.ts', ALL]],
   },
   {
     name: 'keys: one is left out of the written config file',
-    edits: [['const keys = ALL_KEYS.filter(', 'const keys = ALL_KEYS.slice(1).filter(']],
+    edits: [['const keys = KEYS.filter(', 'const keys = KEYS.slice(1).filter(']],
     noticedBy: [['config/keys.test.ts', ALL]],
   },
   {

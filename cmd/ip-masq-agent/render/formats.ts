@@ -4,7 +4,7 @@ import { addressRemarks } from '../../../lib/agent/log-addresses.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { type ConfigFile, decodeFile, problemIn } from '../../../lib/config/config-file.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import { ALL_KEYS } from '../../../lib/config/keys.ts';
+import { KEYS } from '../../../lib/config/keys.ts';
 import {
   asStrict,
   fileProblem,
@@ -62,8 +62,8 @@ export async function renderAs(config: MergedConfig, flags: RenderFlags): Promis
 
 /** Adds what other programs do not know, and what they do instead. */
 function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): Rendered {
-  const found = ALL_KEYS.flatMap(([name, { otherAgentsDo, setAt }]) => {
-    const at = setAt(config[name]);
+  const found = KEYS.flatMap(({ name, otherAgentsDo, setAt }) => {
+    const at = setAt(config);
     if (otherAgentsDo === undefined || at === undefined) return [];
     return problem('unknown-to-others', {
       at,

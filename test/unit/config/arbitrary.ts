@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { ParsedConfig } from '../../../lib/config/config.ts';
-import { type KeyKind, mapKeys, type ParsedKeys } from '../../../lib/config/keys.ts';
+import { KEYS, type KeyKind, type ParsedKeys } from '../../../lib/config/keys.ts';
 import type { Located } from '../../../lib/text/origin.ts';
 import { BITS, crowdedPrefix, prefixOf } from '../cidr/arbitrary.ts';
 
@@ -57,7 +57,7 @@ function saidOf(family: Family): Readonly<Record<KeyKind, fc.Arbitrary<unknown>>
 /** Small configs whose prefixes often repeat and contain each other, with an origin of its own for each value. */
 export function anyParsedConfig(family: Family): fc.Arbitrary<ParsedConfig> {
   const said = saidOf(family);
-  const keys = mapKeys<Record<string, fc.Arbitrary<unknown>>>((_, { kind }) => said[kind]);
+  const keys = Object.fromEntries(KEYS.map(({ name, kind }) => [name, said[kind]]));
   return fc
     .record({ configFile: fc.constantFrom(...CONFIG_FILE_NAMES), values: fc.record(keys) })
     .map(({ configFile, values }) => {
@@ -73,7 +73,9 @@ export function anyParsedConfig(family: Family): fc.Arbitrary<ParsedConfig> {
       return {
         configFileName: configFile,
         nonMasqueradeOrigin: at(undefined).origin,
-        ...mapKeys<ParsedKeys>((name) => located(values[name])),
+        ...(Object.fromEntries(
+          KEYS.map(({ name }) => [name, located(values[name])]),
+        ) as unknown as ParsedKeys),
       };
     });
 }

@@ -4,7 +4,7 @@ import { logConfig } from '../../../lib/agent/log-changes.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
-import { ALL_KEYS, type KeyKind } from '../../../lib/config/keys.ts';
+import { KEYS, type KeyKind } from '../../../lib/config/keys.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { mergedValue } from '../../../lib/report/json.ts';
@@ -30,7 +30,8 @@ const VALUES_IN = {
   'the status page': pageWith,
 } as const;
 
-for (const [name, key] of ALL_KEYS) {
+for (const key of KEYS) {
+  const { name } = key;
   const [value, other] = VALUES[key.kind];
   const configs = [value, other].map((one) => mergedOf({ 'ip-masq-a': `${name}: ${one}` }));
   const unset = mergedOf({ 'ip-masq-a': '{}' });
@@ -52,7 +53,7 @@ for (const [name, key] of ALL_KEYS) {
     it('is the same when it is read back from the config file that is written of it', () => {
       for (const config of configs) {
         const back = mergedOf({ 'ip-masq-b': configFileText(config, FAMILIES) });
-        assert.deepEqual(key.plainValue(back[name]), key.plainValue(config[name]));
+        assert.deepEqual(key.plainValue(back), key.plainValue(config));
       }
     });
 
@@ -62,8 +63,8 @@ for (const [name, key] of ALL_KEYS) {
     });
 
     it('has another hash under this name than under another', () => {
-      const others = ALL_KEYS.filter(([one, { kind }]) => one !== name && kind === key.kind);
-      const hashes = others.map(([one]) => configHash(mergedOf({ 'ip-masq-a': `${one}: ${value}` })));
+      const others = KEYS.filter((one) => one.name !== name && one.kind === key.kind);
+      const hashes = others.map((one) => configHash(mergedOf({ 'ip-masq-a': `${one.name}: ${value}` })));
       assert.ok(configs[0] && !hashes.includes(configHash(configs[0])));
     });
   });

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig, ParsedConfig } from '../../../lib/config/config.ts';
-import { CIDR_KEYS, type MergedKeys, mapKeys } from '../../../lib/config/keys.ts';
+import { CIDR_KEYS, mergeKeys } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
@@ -22,7 +22,7 @@ describe('without any config file', () => {
   ] as const) {
     it(`${name}, each for its RFC, and nothing else is set`, () => {
       assert.deepEqual(mergeConfigs([], { ...OPTIONS, noMasqAllReservedRanges: allReserved }), {
-        ...mapKeys<MergedKeys>((_, key) => key.merge([])),
+        ...mergeKeys([]),
         configFileNames: [],
         nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
           value: prefix,
