@@ -23,13 +23,11 @@ function stateOf(holder: Holder): AgentState {
   if (holder.kind === 'none') throw new SystemError('no agent runs in this network namespace; see its log');
   if (holder.kind === 'unproven')
     throw new SystemError(`no agent answers: ${holder.reason}; run the command as root in its pod`);
-  if (holder.introduction === undefined)
-    throw new SystemError(
-      `${agentText(holder)} does not answer: it hangs or is stopped, or this command does not run as root in its pod; see its log`,
-    );
-  const { state } = holder.introduction;
+  const { state } = holder.introduction ?? {};
   if (state === undefined)
-    throw new SystemError(`${agentText(holder)} is too old to tell its state; see its log`);
+    throw new SystemError(
+      `${agentText(holder)} does not tell its state: it starts, hangs or is stopped, or this command does not run as root in its pod; see its log`,
+    );
   return state as AgentState;
 }
 

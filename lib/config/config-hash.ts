@@ -4,16 +4,8 @@ import { KEYS } from './keys.ts';
 
 /** A hash of the merged config without its origins: equal on all nodes whose merged config is equal. */
 export function configHash(config: MergedConfig): string {
-  const entries = KEYS.map((key) => ({ key, value: key.plainValue(config) }));
-  const always = entries.filter(({ key }) => key.hashed === 'always');
-  // Without them, the hash is that of versions that do not know the keys.
-  const ifSet = entries.filter(
-    ({ key: { hashed = 'if set', setAt } }) => hashed.startsWith('if set') && setAt(config),
-  );
-  return hashOf([
-    ...always.map(({ value }) => value),
-    ...ifSet.map(({ key, value }) => (key.hashed === 'if set, unnamed' ? value : [key.name, value])),
-  ]);
+  const set = KEYS.filter(({ setAt }) => setAt(config) !== undefined);
+  return hashOf(set.map((key) => [key.name, key.plainValue(config)]));
 }
 
 /** A hash of what is wrong with a config: equal on all nodes that refuse the same texts for the same reasons. */

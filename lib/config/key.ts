@@ -5,7 +5,7 @@ import type { Node } from './yaml.ts';
 
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** When a key is written, shown or hashed: always, only if it is set to something else than its default, or never. */
+/** When a key is written or shown: always, only if it is set to something else than its default, or never. */
 export type Inclusion = 'always' | 'if set' | 'never';
 
 /** Whether it is time, for a key that is set there. */
@@ -27,8 +27,6 @@ export interface KeyTraits {
   readonly onPage?: Inclusion;
   /** Whether the log names it when a config is read. */
   readonly logged?: boolean;
-  /** In the hash; unnamed only where older versions had it so, for keys whose values look different. */
-  readonly hashed?: Inclusion | 'if set, unnamed';
   /** What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; undefined if nothing goes wrong. */
   readonly otherAgentsDo: string | undefined;
 }

@@ -16,7 +16,6 @@ export const KEYS = [
     examples: [['10.0.0.0/8', '172.16.0.0/12', 'fd00::/8']],
     written: 'always',
     onPage: 'never',
-    hashed: 'always',
     otherAgentsDo: undefined,
   }),
   cidrListKey('masqueradeCIDRs', {
@@ -25,7 +24,6 @@ export const KEYS = [
       'Traffic to these networks is masqueraded although a wider entry of nonMasqueradeCIDRs contains them. The longest prefix decides.',
     examples: [['10.20.0.0/16']],
     onPage: 'never',
-    hashed: 'always',
     // A note says so instead: a config file can be written without them.
     otherAgentsDo: undefined,
   }),
@@ -34,7 +32,6 @@ export const KEYS = [
     description:
       'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all config files are joined. A family of which no network is listed is not limited.',
     examples: [['10.244.0.0/16', 'fd00:10:244::/56']],
-    hashed: 'if set, unnamed',
     otherAgentsDo: 'masquerade packets from anywhere',
   }),
   addressListKey('masqueradeAddresses', {
@@ -42,7 +39,6 @@ export const KEYS = [
     description:
       "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all config files are joined; a destination with two ranges is an error.",
     examples: [[{ destination: '0.0.0.0/0', address: '198.51.100.0/24' }]],
-    hashed: 'if set, unnamed',
     otherAgentsDo: 'masquerade with the address that the kernel chooses',
   }),
   booleanKey('masqLinkLocal', {
@@ -52,7 +48,6 @@ export const KEYS = [
     written: 'always',
     family: 'IPv4',
     onPage: 'always',
-    hashed: 'always',
     otherAgentsDo: undefined,
   }),
   booleanKey('masqLinkLocalIPv6', {
@@ -62,7 +57,6 @@ export const KEYS = [
     written: 'always',
     family: 'IPv6',
     onPage: 'always',
-    hashed: 'always',
     otherAgentsDo: undefined,
   }),
   durationKey('resyncInterval', {
@@ -73,7 +67,6 @@ export const KEYS = [
     // The page shows the interval in use.
     onPage: 'never',
     logged: false,
-    hashed: 'always',
     otherAgentsDo: undefined,
   }),
 ] as const;

@@ -15,8 +15,8 @@ export interface Summary {
 
 /** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
 interface Differences {
-  /** Absent in older versions. */
-  readonly hash?: string | null;
+  /** Null if the config is invalid. */
+  readonly hash: string | null;
   readonly families: readonly {
     readonly family: string;
     readonly dataplane: string;
@@ -39,7 +39,7 @@ interface PlaceAnswer {
 /** The same of explain. */
 interface Explanations {
   readonly addresses: readonly Explanation[];
-  /** Absent without --live, and in older versions. */
+  /** Absent without --live. */
   readonly unseen?: readonly string[];
 }
 
@@ -93,7 +93,7 @@ function diff(answer: object): Summary {
     const ranges = truncated(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
     return [`${family}, ${dataplane}: ${what}`, ...ranges];
   });
-  return { lines: [...(hash ? [`with the config ${hash}:`] : []), ...lines] };
+  return { lines: [`with the config ${hash}:`, ...lines] };
 }
 
 function rulesNow(places: readonly PlaceAnswer[]): Summary {
