@@ -8,8 +8,7 @@ import { maxSyntaxMarks } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
 import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readVolumeVersion } from './read.ts';
-import { type Steps, takeSteps, takeStepsYielding } from './steps.ts';
-import { type Quota, type ValidatedFile, validateInSteps } from './validate.ts';
+import { type Quota, type ValidatedFile, validateFile } from './validate.ts';
 
 /** One reading of the config directory. */
 export interface LoadedConfig {
@@ -50,27 +49,24 @@ export async function loadConfig(
     [last?.configFiles, last?.readProblems, last?.projected],
   );
   if (isSame && last !== undefined) return last;
-  const merged = await takeStepsYielding(mergeInSteps(configFiles, options, readProblems, last));
-  return { ...merged, configFiles, readProblems, projected };
+  return {
+    ...mergeConfigFiles(configFiles, options, readProblems, last),
+    configFiles,
+    readProblems,
+    projected,
+  };
 }
 
-/** Validates and merges config files that are already read. They must be in byte order of their names. */
+/**
+ * Validates and merges config files that are already read. They must be in byte order of their names. Within the default
+ * limits, no texts take longer than 0.1 s, in which the agent answers no probe.
+ */
 export function mergeConfigFiles(
   configFiles: readonly ConfigFile[],
   options: ConfigOptions,
   readProblems: readonly Problem[] = [],
-): MergeResult {
-  return takeSteps(mergeInSteps(configFiles, options, readProblems));
-}
-
-type MergeResult = Pick<LoadedConfig, 'config' | 'problems' | 'validated'>;
-
-function* mergeInSteps(
-  configFiles: readonly ConfigFile[],
-  options: ConfigOptions,
-  readProblems: readonly Problem[],
   last?: LoadedConfig,
-): Steps<MergeResult> {
+): Pick<LoadedConfig, 'config' | 'problems' | 'validated'> {
   const found = new ProblemList(options);
   for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
   const configs: ParsedConfig[] = [];
@@ -80,8 +76,7 @@ function* mergeInSteps(
   let excessive: ConfigFile | undefined;
   for (const configFile of configFiles) {
     const quota = { syntaxMarks, problems: Math.max(1, found.remaining('error')) };
-    const validated =
-      unchanged(configFile, quota, last) ?? (yield* validateInSteps(configFile, options, quota));
+    const validated = unchanged(configFile, quota, last) ?? validateFile(configFile, options, quota);
     all.push(validated);
     syntaxMarks -= validated.syntaxMarks;
     for (const one of validated.problems) found.add(one);
@@ -90,13 +85,11 @@ function* mergeInSteps(
     listed += validated.cidrCount;
     configs.push(withAtMost(validated.config, left));
     if (listed > options.cidrLimitMax) excessive ??= configFile;
-    yield;
   }
   if (excessive !== undefined && configFiles.length > 1) found.add(tooManyListed(listed, excessive, options));
   const conflicts = new ProblemList(options);
   const config = mergeConfigs(configs, options, conflicts);
   found.addAll(conflicts);
-  yield;
   // What has an error may lack entries: nothing follows from what it does to addresses.
   const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
   const nonMasqueradeOrigins = configs.map(({ nonMasqueradeOrigin }) => nonMasqueradeOrigin);

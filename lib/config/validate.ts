@@ -10,7 +10,6 @@ import { CIDR_LIMIT_KEY, KEY_NAMES, keyNamed, LIMITED_KEYS, parseKeys } from './
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countSyntaxMarks } from './size.ts';
-import type { Steps } from './steps.ts';
 import { TEMPLATE_MARK, templateMarkIn } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
 
@@ -35,14 +34,10 @@ export interface Quota {
 }
 
 /**
- * Reads one config file in steps: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems,
+ * Reads one config file: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems,
  * but keeps only so many.
  */
-export function* validateInSteps(
-  file: ConfigFile,
-  options: ConfigOptions,
-  quota: Quota,
-): Steps<ValidatedFile> {
+export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Quota): ValidatedFile {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let omitted = 0;
   const report: NoteProblem = (kind, at, ...others) => {
@@ -54,10 +49,8 @@ export function* validateInSteps(
     origin: originIn(file, offset),
   });
 
-  const { root, syntaxMarks } = yield* parseInSteps(file.text, quota, report);
-  yield;
+  const { root, syntaxMarks } = parse(file.text, quota, report);
   const all = valuesOf(root, report);
-  yield;
   const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
   const context = { families: options.families, report, located };
@@ -75,15 +68,14 @@ export function* validateInSteps(
 type Values = ReadonlyMap<string, Node>;
 
 /** The map of keys, undefined if the text holds none, and the number of syntax marks, 0 if they are not parsed. */
-function* parseInSteps(
+function parse(
   text: string,
   quota: Quota,
   report: NoteProblem,
-): Steps<{ readonly root?: MapNode; readonly syntaxMarks: number }> {
+): { readonly root?: MapNode; readonly syntaxMarks: number } {
   let syntaxMarks = 0;
   try {
     syntaxMarks = countSyntaxMarks(text, quota.syntaxMarks);
-    yield;
     const templateMark = templateMarkIn(text);
     if (templateMark !== undefined) {
       report('syntax', { offset: templateMark }, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { MergedConfig } from '../config/config.ts';
 import { readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
-import type { Metrics } from './metrics.ts';
+import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { probeRoutes } from './probes.ts';
 import { type Routes, reply } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
@@ -19,17 +19,12 @@ const COUNT_TIMEOUT_MS = 2_000;
 export function routes(endpoints: Endpoints) {
   const { status, metrics, configJson } = endpoints;
   const second = () => Math.floor(performance.now() / LIMITS.sharedAnswerMs);
-  const metricsIn = (openMetrics: boolean) =>
-    cachedByKey(second, async () => {
+  return {
+    '/metrics': cachedByKey(second, async () => {
       await readCounts(endpoints);
       status.refresh();
-      const { type, body } = await metrics.text(openMetrics);
-      return reply(200, type, body);
-    });
-  const [prometheus, openMetrics] = [metricsIn(false), metricsIn(true)];
-  return {
-    '/metrics': ({ accept }) =>
-      accept.includes('application/openmetrics-text') ? openMetrics() : prometheus(),
+      return reply(200, METRICS_TYPE, await metrics.text());
+    }),
     ...probeRoutes(() => readiness(status, endpoints.families, endpoints.interval(), performance.now())),
     '/configz': cachedByKey(
       () => status.loaded?.config,

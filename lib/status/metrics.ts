@@ -15,6 +15,8 @@ function define<const Type extends Definition['type']>(type: Type) {
   return <const Labels extends readonly string[]>(labels: Labels, help: string) => ({ type, labels, help });
 }
 
+export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
+
 export const METRIC_PREFIX = 'ip_masq_agent_';
 
 /** The metrics of the agent itself, by name without the prefix. The documentation is made from this table too. */
@@ -198,11 +200,9 @@ export class Metrics {
     return this.#registry.getSingleMetric(METRIC_PREFIX + name) as Kind;
   }
 
-  /** The metrics in the text format of Prometheus or, if asked for, of OpenMetrics 1.0. */
-  async text(openMetrics: boolean): Promise<{ readonly type: string; readonly body: string }> {
-    const body = await this.#registry.metrics();
-    if (!openMetrics) return { type: Registry.PROMETHEUS_CONTENT_TYPE, body };
-    return { type: Registry.OPENMETRICS_CONTENT_TYPE, body: toOpenMetrics(body) };
+  /** The metrics in the text format of Prometheus. */
+  text(): Promise<string> {
+    return this.#registry.metrics();
   }
 }
 
@@ -234,16 +234,4 @@ function measureProcess(registry: Registry): void {
 /** The labels with their values printable: names of files reach the terminal of whoever runs curl. */
 function shown(labels: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, printable(value)]));
-}
-
-/**
- * Converts the text to OpenMetrics 1.0: the family of a counter has no `_total`, no line is empty, and the last line is
- * `# EOF`. prom-client can do this too, but then keeps the new names for the next scrape of Prometheus.
- */
-function toOpenMetrics(text: string): string {
-  const renamed = text.replace(
-    /^# HELP (\S+)_total (.*)\n# TYPE \1_total counter$/gm,
-    '# HELP $1 $2\n# TYPE $1 counter',
-  );
-  return `${renamed.replace(/\n{2,}/g, '\n')}# EOF\n`;
 }

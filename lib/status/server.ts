@@ -21,7 +21,6 @@ export interface HttpReply {
 export interface Question {
   /** The names in the query string; values are ignored. */
   readonly query: ReadonlySet<string>;
-  readonly accept: string;
 }
 
 export type Routes = Readonly<Record<string, (question: Question) => Promise<HttpReply> | HttpReply>>;
@@ -135,7 +134,7 @@ async function answer(
   routes: Routes,
   onlyLoopback: boolean,
 ): Promise<HttpReply> {
-  const { host, accept = '' } = headers;
+  const { host } = headers;
   if (method !== 'GET' && method !== 'HEAD') return plain(405, 'GET and HEAD only');
   // RFC 9112, section 3.2.
   if (host === undefined && httpVersion === '1.1') return plain(400, 'the header Host is missing');
@@ -147,7 +146,7 @@ async function answer(
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
   // Nothing of the request goes back to the client.
   if (route === undefined) return plain(404, `try ${Object.keys(routes).join(', ')}`);
-  return route({ query: new Set(query.split('&').map((part) => part.replace(/=.*/s, ''))), accept });
+  return route({ query: new Set(query.split('&').map((part) => part.replace(/=.*/s, ''))) });
 }
 
 export function reply(status: number, type: string, text: string): HttpReply {

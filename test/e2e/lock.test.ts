@@ -191,7 +191,11 @@ describe('commands beside a running agent', () => {
     const agent = await running(node);
     agent.kill('SIGSTOP');
     const { code, stderr } = await node.agent('status');
-    assert.deepEqual([code, stderr.includes('does not tell its state: it starts, hangs or is stopped')], [1, true], stderr);
+    assert.deepEqual(
+      [code, stderr.includes('does not tell its state: it starts, hangs or is stopped')],
+      [1, true],
+      stderr,
+    );
     assert.match((await node.agent('doctor')).stdout, /^agent-silent: /m);
     agent.kill('SIGCONT');
     await eventually(

@@ -180,19 +180,6 @@ describe('loading a directory', () => {
     }
   });
 
-  it('lets other work be done between the config files', async () => {
-    await using directory = await directoryOf({ 'ip-masq-a': '{}', 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
-    let turns = 0;
-    const count = () => {
-      turns += 1;
-      next = setImmediate(count);
-    };
-    let next = setImmediate(count);
-    await loadConfig(directory.path, OPTIONS);
-    clearImmediate(next);
-    assert.ok(turns >= 3, `${turns} turns`);
-  });
-
   it('reads no more config files than --config-limit lets pass', async () => {
     const text = '#'.repeat(8);
     await using directory = await directoryOf({ 'ip-masq-a': text, 'ip-masq-b': text, 'ip-masq-c': text });

@@ -7,8 +7,7 @@ import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts'
 import { DEFAULT_LIMITS, MAX_PROBLEMS, maxSyntaxMarks } from '../../../lib/config/limits.ts';
 import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { formatProblem, type Problem } from '../../../lib/config/problem.ts';
-import { takeSteps } from '../../../lib/config/steps.ts';
-import { validateInSteps } from '../../../lib/config/validate.ts';
+import { validateFile } from '../../../lib/config/validate.ts';
 import {
   type Files,
   ProjectedVolume,
@@ -32,7 +31,7 @@ export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 export function validate(text: string, options: Partial<ConfigOptions> = {}, name = 's') {
   const all = { ...OPTIONS, ...options };
   const room = { syntaxMarks: maxSyntaxMarks(all.cidrLimitMax), problems: MAX_PROBLEMS };
-  return takeSteps(validateInSteps({ name, text }, all, room));
+  return validateFile({ name, text }, all, room);
 }
 
 /** The problems of a config file named `s`, one line each. */

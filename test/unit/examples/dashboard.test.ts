@@ -80,7 +80,7 @@ const STATE_METRICS = ['kube_pod_info', 'kube_daemonset_status_desired_number_sc
 
 /** The names of series that the agent exposes, or will where something has happened. */
 async function exposed(): Promise<ReadonlySet<string>> {
-  const { body } = await new Metrics().text(false);
+  const body = await new Metrics().text();
   const types = [...body.matchAll(/^# TYPE (\w+) (\w+)$/gm)];
   return new Set(
     types.flatMap(([, name = '', type]) =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { METRIC_PREFIX, METRICS, Metrics } from '../../../lib/status/metrics.ts';
+import { METRIC_PREFIX, METRICS, METRICS_TYPE, Metrics } from '../../../lib/status/metrics.ts';
 import { UNPRINTABLE } from '../config/support.ts';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
@@ -11,7 +11,7 @@ describe('the metrics', () => {
   it('of the process are its start, CPU time and memory, and none of Node.js', async () => {
     const metrics = new Metrics();
     const read = async () => {
-      const lines = samples((await metrics.text(false)).body.split('\n'));
+      const lines = samples((await metrics.text()).split('\n'));
       return Object.fromEntries(lines.filter((line) => /^(?:process|nodejs)_/.test(line)).map(pair));
     };
     const before = await read();
@@ -30,8 +30,8 @@ describe('the metrics', () => {
   });
 
   it('of the table are all exposed, with type and help', async () => {
-    const { body, type } = await new Metrics().text(false);
-    assert.match(type, /^text\/plain; version=0\.0\.4/);
+    const body = await new Metrics().text();
+    assert.match(METRICS_TYPE, /^text\/plain; version=0\.0\.4/);
     for (const [name, definition] of Object.entries(METRICS)) {
       assert.ok(body.includes(`# HELP ${METRIC_PREFIX}${name} ${definition.help}\n`), name);
       assert.ok(body.includes(`# TYPE ${METRIC_PREFIX}${name} ${definition.type}\n`), name);
@@ -53,8 +53,7 @@ describe('the metrics', () => {
     const file = 'ip-masq-\u001b]0;x\u0007\u009b31m\u202e';
     metrics.replace('config_file_info', [{ labels: { file }, value: 1 }]);
     metrics.add('not_masqueraded_connections_total', { family: 'IPv4', file });
-    const lines = async () =>
-      (await metrics.text(false)).body.split('\n').filter((line) => /file="/.test(line));
+    const lines = async () => (await metrics.text()).split('\n').filter((line) => /file="/.test(line));
     assert.equal((await lines()).length, 2);
     for (const line of await lines()) {
       assert.doesNotMatch(line, UNPRINTABLE);
@@ -65,29 +64,11 @@ describe('the metrics', () => {
     assert.equal((await lines()).length, 1);
   });
 
-  it('are the same in OpenMetrics, and in the format of Prometheus before and after', async () => {
-    const metrics = new Metrics();
-    metrics.add('syncs_total', { family: 'IPv4', result: 'changed' }, 3);
-    const ours = async () => ownLines((await metrics.text(false)).body);
-    const before = await ours();
-    const { body, type } = await metrics.text(true);
-    assert.deepEqual(await ours(), before);
-    assert.match(type, /^application\/openmetrics-text; version=1\.0\.0/);
-    assert.match(
-      body,
-      /^# TYPE ip_masq_agent_syncs counter\nip_masq_agent_syncs_total\{family="IPv4",result="changed"\} 3$/m,
-    );
-    assert.ok(body.endsWith('\n# EOF\n'));
-    assert.doesNotMatch(body, /^$\n/m);
-    assert.deepEqual(samples(ownLines(body)), samples(before));
-  });
-
   it('replace what they have said of other labels', async () => {
     const metrics = new Metrics();
     metrics.set('config_info', { hash: 'a' }, 1);
     metrics.replace('config_info', [{ labels: { hash: 'b' }, value: 1 }]);
-    const { body } = await metrics.text(false);
-    const infos = samples(ownLines(body)).filter((line) => line.includes('config_info'));
+    const infos = samples(ownLines(await metrics.text())).filter((line) => line.includes('config_info'));
     assert.deepEqual(infos, ['ip_masq_agent_config_info{hash="b"} 1']);
   });
 });

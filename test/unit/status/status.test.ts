@@ -314,8 +314,9 @@ function create() {
   const metrics = new Metrics();
   recorder.attach(metrics);
   const series = async (name: string): Promise<readonly string[]> => {
-    const { body } = await metrics.text(false);
-    return body.split('\n').filter((line) => new RegExp(`^${METRIC_PREFIX}${name}[{ ]`).test(line));
+    return (await metrics.text())
+      .split('\n')
+      .filter((line) => new RegExp(`^${METRIC_PREFIX}${name}[{ ]`).test(line));
   };
   /** Of the only series with these labels; undefined where there is none. */
   const value = async (name: string, ...labels: readonly string[]): Promise<number | undefined> => {

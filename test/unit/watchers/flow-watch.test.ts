@@ -51,9 +51,7 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
     deleted,
     opened: () => opened,
     series: async (name) =>
-      (await metrics.text(false)).body
-        .split('\n')
-        .filter((line) => line.startsWith(`ip_masq_agent_${name}{`)),
+      (await metrics.text()).split('\n').filter((line) => line.startsWith(`ip_masq_agent_${name}{`)),
     read: async () => {
       const before = closed;
       watch.read(() => 'masqueraded');
