@@ -130,17 +130,20 @@ export function originIn(configFile: ConfigFile, offset: number): FileOrigin {
   return { kind: 'file', configFile: name, file: file.name, ...at };
 }
 
+/** What ends a line, here and for the YAML parser (YAML 1.2, 5.4): a lone carriage return too. */
+export const LINE_BREAK = /\r\n?|\n/;
+
 const known = new WeakMap<TextFile, Uint32Array>();
 
 /** Where the lines of the file's own text begin. Found out once, however many problems point there. */
 export function lineStarts(file: TextFile): Uint32Array {
   const before = known.get(file);
   if (before !== undefined) return before;
-  const { text } = file;
+  const breaks = new RegExp(LINE_BREAK, 'g');
   let count = 1;
-  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1;
+  while (breaks.test(file.text)) count += 1;
   const starts = new Uint32Array(count); // a list that grows takes five times the memory
-  for (let line = 1; line < count; line += 1) starts[line] = text.indexOf('\n', starts[line - 1]) + 1;
+  for (let line = 1; breaks.test(file.text); line += 1) starts[line] = breaks.lastIndex;
   known.set(file, starts);
   return starts;
 }

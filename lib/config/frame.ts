@@ -3,6 +3,7 @@ import { printable } from '../text/escape.ts';
 import { type FileOrigin, formatOrigin } from '../text/origin.ts';
 import { type ConfigFile, lineStarts, type TextFile } from './config-file.ts';
 import { locationText, type Problem, type Severity, sentence } from './problem.ts';
+import { isBreak } from './yaml.ts';
 
 const FRAME_WIDTH = 120;
 
@@ -54,11 +55,10 @@ function frameOf(at: FileOrigin, file: TextFile | undefined, caret: string): rea
 
 /** Where the line begins and ends, without its line break. */
 function lineAt(file: TextFile, row: number): { readonly start: number; readonly end: number } | undefined {
-  const { text } = file;
   const starts = lineStarts(file);
   const start = starts[row - 1];
   if (start === undefined) return undefined;
-  const next = starts[row];
-  if (next === undefined) return { start, end: text.length };
-  return { start, end: text[next - 2] === '\r' && next - 2 >= start ? next - 2 : next - 1 };
+  let end = starts[row] ?? file.text.length;
+  while (end > start && isBreak(file.text[end - 1])) end -= 1;
+  return { start, end };
 }

@@ -8,12 +8,10 @@ export const TEMPLATE_MARK: Advice = { message: 'has "{{", a placeholder of a te
 
 /** Where the first `{{` outside of comments is; undefined if there is none. No valid config has one. */
 export function templateMarkIn(text: string): number | undefined {
-  let at = text.indexOf('{{');
-  while (at !== -1) {
-    const lineStart = text.lastIndexOf('\n', at) + 1;
-    if (!/(?:^|\s)#/.test(text.slice(lineStart, at))) return at;
-    const lineEnd = text.indexOf('\n', at);
-    at = lineEnd === -1 ? -1 : text.indexOf('{{', lineEnd);
+  if (!text.includes('{{')) return undefined;
+  for (const { 0: line, index } of text.matchAll(/[^\r\n]+/g)) {
+    const at = line.indexOf('{{');
+    if (at !== -1 && !/(?:^|\s)#/.test(line.slice(0, at))) return index + at;
   }
   return undefined;
 }

@@ -1,4 +1,4 @@
-import { type ConfigFile, problemIn, type TextFile } from '../config/config-file.ts';
+import { type ConfigFile, LINE_BREAK, problemIn, type TextFile } from '../config/config-file.ts';
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import type { Problem } from '../config/problem.ts';
 import { RENDER, templateMarkIn } from '../config/template.ts';
@@ -56,10 +56,10 @@ type ParsedPiece = Piece & ({ readonly documents: readonly Node[] } | { readonly
 
 /** The text cut before each `---`. Comments and directives alone belong to the document that follows. */
 function piecesOf(text: string): readonly Piece[] {
-  const starts = [0, ...[...text.matchAll(/(?<=\n)---(?=\s|$)/g)].map(({ index }) => index)];
+  const starts = [0, ...[...text.matchAll(/(?<=[\r\n])---(?=\s|$)/g)].map(({ index }) => index)];
   return starts
     .map((start, index) => ({ start, text: text.slice(start, starts[index + 1]) }))
-    .filter((piece) => piece.text.split('\n').some((line) => !/^(?:[%#]|\s*$)/.test(line)));
+    .filter((piece) => piece.text.split(LINE_BREAK).some((line) => !/^(?:[%#]|\s*$)/.test(line)));
 }
 
 function parsePiece(piece: Piece): ParsedPiece {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeFile, originIn } from '../../../lib/config/config-file.ts';
+import { decodeFile, LINE_BREAK, originIn } from '../../../lib/config/config-file.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 
 const NOT_UTF8 = 'has a byte that is not UTF-8; save the file as UTF-8';
@@ -67,7 +67,7 @@ describe('a file does not decode', () => {
           fc.pre(!before.startsWith('\ufeff'));
           const problem = decodeFile('s', bytesOf(before, bad, after));
           assert.ok('kind' in problem && problem.at?.kind === 'file');
-          const lines = before.split('\n');
+          const lines = before.split(LINE_BREAK);
           assert.equal(problem.at.line, lines.length);
           assert.equal(problem.at.column, (lines.at(-1)?.length ?? 0) + 1);
         },
@@ -86,7 +86,8 @@ describe('a locator', () => {
     ['a\r\nb', 3, 2, 1],
     ['a\n', 2, 2, 1],
     ['\n\n\n', 3, 4, 1],
-    ['a\rb', 2, 1, 3],
+    ['a\rb', 2, 2, 1],
+    ['a\r\r\nb', 4, 3, 1],
     ['😀b', 2, 1, 3],
   ] as const) {
     it(`finds offset ${offset} of ${JSON.stringify(text)} at ${line}:${column}`, () => {
@@ -112,9 +113,10 @@ describe('a locator', () => {
     fc.assert(
       fc.property(text, fc.nat(), (text, at) => {
         const offset = at % (text.length + 1);
-        const before = text.slice(0, offset).split('\n');
+        const ends = [...text.matchAll(/\r\n|\r|\n/g)].map(({ 0: end, index }) => index + end.length);
+        const starts = [0, ...ends].filter((start) => start <= offset);
         const { line, column } = originIn({ name: 's', text }, offset);
-        assert.deepEqual([line, column], [before.length, (before.at(-1)?.length ?? 0) + 1]);
+        assert.deepEqual([line, column], [starts.length, offset - (starts.at(-1) ?? 0) + 1]);
       }),
     );
   });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { LINE_BREAK } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
 import { useWork } from '../../lab/work.ts';
@@ -24,8 +25,8 @@ describe('a problem with its line', () => {
     ['shows the tab itself', '\tx: 1', 1, 1, [' 1 | \\x09x: 1', '   | ^']],
     ['shows escape sequences escaped', 'a\u001b[2Kb', 1, 6, [' 1 | a\\x1b[2Kb', '   |         ^']],
     ['drops the carriage return of CRLF', 'a: 1\r\nb: 2\r\n', 2, 1, [' 2 | b: 2', '   | ^']],
-    ['keeps a carriage return inside a line', 'a\rb\n', 1, 3, [' 1 | a\\x0db', '   |      ^']],
-    ['keeps the first of two carriage returns', 'a\r\r\n', 1, 1, [' 1 | a\\x0d', '   | ^']],
+    ['ends a line at a lone carriage return', 'a\rb\r\r\nc', 2, 2, [' 2 | b', '   |  ^']],
+    ['counts a line between carriage returns', 'a\rb\r\r\nc', 4, 1, [' 4 | c', '   | ^']],
     ['cuts a long line behind the caret', LONG, 1, 11, [` 1 | ${'x'.repeat(120)}`, caretBehind(10)]],
     [
       'cuts a long line around the caret',
@@ -70,7 +71,7 @@ describe('a problem with its line', () => {
   it('is three printable lines for any text, the caret within the width', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.nat(310), (text, at) => {
-        const before = [...text].slice(0, at).join('').split('\n');
+        const before = [...text].slice(0, at).join('').split(LINE_BREAK);
         const frame = frameOf(text, before.length, (before.at(-1)?.length ?? 0) + 1).split('\n');
         assert.equal(frame.length, 3);
         for (const line of frame) assert.doesNotMatch(line, UNPRINTABLE);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeFile } from '../../../lib/config/config-file.ts';
+import { decodeFile, LINE_BREAK } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { KEY_NAMES } from '../../../lib/config/keys.ts';
 import { formatProblem, locationText } from '../../../lib/config/problem.ts';
@@ -427,7 +427,7 @@ describe('any text in a config file of any name', () => {
         const configFile = { name, text };
         for (const problem of validate(text, options, name).problems) {
           assert.ok(problem.at?.kind === 'file');
-          const line = text.split('\n')[problem.at.line - 1];
+          const line = text.split(LINE_BREAK)[problem.at.line - 1];
           assert.ok(line !== undefined && problem.at.column >= 1 && problem.at.column <= line.length + 1);
           for (const part of [problem.message, problem.remedy, formatProblem(problem)]) {
             assert.doesNotMatch(part, UNPRINTABLE);

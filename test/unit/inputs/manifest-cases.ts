@@ -78,6 +78,7 @@ export const SHAPES: readonly Case[] = [
   ['what `kubectl get -o json` prints', GET_JSON, 'cidr', 'cidr'],
   ['what helm and kustomize print', HELM, 'cidr', 'cidr'],
   ['lines that end as on Windows', CONFIG_MAP.replaceAll('\n', '\r\n'), 'cidr'],
+  ['lines that end in a carriage return alone', HELM.replaceAll('\n', '\r'), 'cidr', 'cidr'],
   [
     'a list whose items do not say their kind',
     `apiVersion: v1\nkind: ConfigMapList\nitems:\n- data:\n    ip-masq-a: |-\n      masqueradeCIDRs: [‸10.0.0.1/8]\n- data: {ip-masq-b: ‸'masqueradeCIDRs: [10.0.0.1/8]'}\n`,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { ConfigFile } from '../../../lib/config/config-file.ts';
+import { type ConfigFile, LINE_BREAK } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { locationText, sentence } from '../../../lib/config/problem.ts';
@@ -117,7 +117,7 @@ describe('a problem in a literal block', () => {
       config: almostConfig().map((text) => text.replace(/^\uFEFF+/, '')),
       indentation: fc.integer({ min: 1, max: 5 }),
       header: fc.constantFrom('', '-', '+'),
-      eol: fc.constantFrom('\n', '\r\n'),
+      eol: fc.constantFrom('\n', '\r\n', '\r'),
     });
     fc.assert(
       fc.property(anyBlock, ({ config, indentation, header, eol }) => {
@@ -219,7 +219,7 @@ function unmark(marked: string) {
   let text = first;
   const places: string[] = [];
   for (const other of others) {
-    const lines = text.split('\n');
+    const lines = text.split(LINE_BREAK);
     places.push(`${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}`);
     text += other;
   }
@@ -230,7 +230,7 @@ function unmark(marked: string) {
 function assertFrame(place: string, frame: string, text: string): void {
   const [line = 0, column = 0] = place.split(':').map(Number);
   const [, shown = '', caret = ''] = frame.split('\n');
-  const written = text.split(/\r?\n/)[line - 1] ?? '';
+  const written = text.split(LINE_BREAK)[line - 1] ?? '';
   const gutter = ` ${line} | `;
   assert.ok(shown.startsWith(gutter), frame);
   assert.ok(printed(written).includes(shown.slice(gutter.length)), frame);
@@ -244,7 +244,7 @@ function printed(text: string): string {
 
 function restOfLine(text: string, at: { readonly kind: string } | undefined): string {
   assert.ok(at !== undefined && 'line' in at && 'column' in at);
-  return (text.split('\n')[Number(at.line) - 1] ?? '').slice(Number(at.column) - 1).replace(/\r$/, '');
+  return (text.split(LINE_BREAK)[Number(at.line) - 1] ?? '').slice(Number(at.column) - 1);
 }
 
 function byPlace(a: string, b: string): number {
