@@ -1,6 +1,6 @@
 /**
- * Limits for what config files may hold. The author of one config file must not be able to stop the agent, which reads other
- * config files too. So each limit bounds the time and memory of a reading.
+ * Limits for what config files may hold: whatever they say, a reading takes bounded time and memory. What is beyond a limit is
+ * an error like any other. It ends the agent by default and leaves the rules; with --on-invalid-config=keep the agent goes on.
  */
 
 /** Most bytes of a config file, as in a ConfigMap. */
