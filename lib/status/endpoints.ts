@@ -3,11 +3,13 @@ import type { MergedConfig } from '../config/config.ts';
 import { readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
+import type { StatusObserver } from './observer.ts';
 import { probeRoutes } from './probes.ts';
 import { type Routes, reply } from './server.ts';
 import { type Overview, statusPage } from './status-page.ts';
 
 interface Endpoints extends Overview {
+  readonly status: StatusObserver;
   readonly metrics: Metrics;
   /** The merged config, its hash and its conflicts as JSON; undefined if no valid config has been read yet. */
   readonly configJson: (config: MergedConfig | undefined) => string;

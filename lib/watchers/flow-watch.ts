@@ -9,7 +9,7 @@ import { Conntrack, type Flow } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import { type Family, type FlowVerdict, VERDICT_TEXT } from '../policy/policy.ts';
-import type { Recorder } from '../status/status.ts';
+import type { Recorder } from '../status/recorder.ts';
 import { counted } from '../text/words.ts';
 import { collectGarbageSoon } from './collect-garbage.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';

@@ -7,7 +7,7 @@ import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import type { FindPods, OutsidePodRoutes } from '../policy/outside-pods.ts';
 import type { Policy } from '../policy/policy.ts';
-import type { Status } from '../status/status.ts';
+import type { StatusObserver } from '../status/observer.ts';
 import type { Leftovers } from './leftovers.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
 
@@ -30,7 +30,7 @@ const LEFTOVERS_KEY = 'leftovers';
 interface ForeignWatchOptions {
   readonly host: Host;
   readonly log: Logger;
-  readonly status: Status;
+  readonly status: StatusObserver;
   readonly leftovers: Pick<Leftovers, 'returned' | 'removeOnce'>;
   /** The ids of authors of foreign rules that are no reason for a warning. */
   readonly accepted: readonly string[];

@@ -8,9 +8,10 @@ import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { usableSourceAddresses } from '../../lib/node/own-addresses.ts';
 import { routes } from '../../lib/status/endpoints.ts';
 import { Metrics } from '../../lib/status/metrics.ts';
+import { StatusObserver } from '../../lib/status/observer.ts';
 import { PacketCounts } from '../../lib/status/packet-counts.ts';
+import { Recorder } from '../../lib/status/recorder.ts';
 import { serve } from '../../lib/status/server.ts';
-import { Recorder, Status } from '../../lib/status/status.ts';
 import { eventually } from '../e2e/support.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
@@ -56,7 +57,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const recorder = new Recorder();
   const metrics = new Metrics();
   recorder.attach(metrics);
-  const status = new Status(recorder, buildInfo());
+  const status = new StatusObserver(recorder, buildInfo());
   const log = pino({ level: 'silent' });
   const loading = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
   const agent = {

@@ -11,8 +11,9 @@ import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
+import { StatusObserver } from '../../../lib/status/observer.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
 import { type AgentState, agentState } from '../../../lib/status/state.ts';
-import { Recorder, Status } from '../../../lib/status/status.ts';
 import { watchAddresses } from '../../../lib/watchers/address-changes.ts';
 import { collectGarbageSoon } from '../../../lib/watchers/collect-garbage.ts';
 import type { FlowWatch } from '../../../lib/watchers/flow-watch.ts';
@@ -81,7 +82,7 @@ async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: En
   const dataplane = dataplaneOptions(flags);
   const loading = loadOptions(flags);
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
-  const status = new Status(recorder, buildInfo());
+  const status = new StatusObserver(recorder, buildInfo());
   const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
   const families = keptFamilies(flags);
   ending.state = () => agentState({ status, families, interval: () => triggers.interval });
@@ -117,7 +118,7 @@ interface Surroundings {
   readonly args: Args;
   readonly log: Logger;
   readonly recorder: Recorder;
-  readonly status: Status;
+  readonly status: StatusObserver;
   readonly triggers: Triggers;
   readonly netlink: Netlink | undefined;
   readonly host: Host;

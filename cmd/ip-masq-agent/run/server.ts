@@ -7,9 +7,10 @@ import { Notices } from '../../../lib/log/notices.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
+import type { StatusObserver } from '../../../lib/status/observer.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
+import type { Recorder } from '../../../lib/status/recorder.ts';
 import { type Routes, serve } from '../../../lib/status/server.ts';
-import type { Recorder, Status } from '../../../lib/status/status.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import { versionText } from '../build-info.ts';
 import type { FlagValues } from '../flags.ts';
@@ -21,7 +22,7 @@ const SHORT_HASH = 12;
 export interface Served {
   readonly flags: FlagValues;
   readonly log: Logger;
-  readonly status: Status;
+  readonly status: StatusObserver;
   readonly recorder: Recorder;
   /** Milliseconds between two syncs at the moment. */
   readonly interval: () => number;

@@ -5,8 +5,9 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { LIMITS } from '../../../lib/status/limits.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
+import { StatusObserver } from '../../../lib/status/observer.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { Recorder, Status } from '../../../lib/status/status.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
 import { loadedOf, mergedOf } from '../config/support.ts';
 
 describe('answers that are equal', () => {
@@ -31,7 +32,7 @@ describe('answers that are equal', () => {
       made.push(config?.configFileNames);
       return '{}';
     };
-    const status = new Status(new Recorder(), buildInfo());
+    const status = new StatusObserver(new Recorder(), buildInfo());
     const { '/configz': ask } = create({ status, configJson });
     const load = (file: string) =>
       status.onLoad(loadedOf(mergedOf({ [file]: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' })));
@@ -47,7 +48,7 @@ describe('answers that are equal', () => {
 
 function create(own: Partial<Parameters<typeof routes>[0]>) {
   return routes({
-    status: new Status(new Recorder(), buildInfo()),
+    status: new StatusObserver(new Recorder(), buildInfo()),
     metrics: new Metrics(),
     counts: new PacketCounts(),
     families: ['IPv4'],

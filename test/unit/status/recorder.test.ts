@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Metrics } from '../../../lib/status/metrics.ts';
-import { Recorder } from '../../../lib/status/status.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
 
 describe('the recorder', () => {
   it('keeps what happens until there are metrics, and hands it over in order', () => {

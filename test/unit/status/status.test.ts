@@ -15,7 +15,8 @@ import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { ForeignFinding } from '../../../lib/foreign/find.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
-import { Recorder, Status } from '../../../lib/status/status.ts';
+import { StatusObserver } from '../../../lib/status/observer.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
 import { loadedOf, merge, mergedOf } from '../config/support.ts';
 
 const TEXTS = {
@@ -324,7 +325,7 @@ function create() {
     assert.ok(found.length <= 1, `several: ${found}`);
     return found[0] === undefined ? undefined : Number(found[0].split(' ').at(-1));
   };
-  const status = new Status(recorder, buildInfo());
+  const status = new StatusObserver(recorder, buildInfo());
   const ruleCount = ({ entries }: Policy) => entries.length + 100;
   status.onDataplane({ name: 'fake', chosenBy: 'trial', ruleCount } as Partial<Dataplane> as Dataplane);
   return { status, series, value };

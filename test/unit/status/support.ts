@@ -2,17 +2,19 @@ import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { VerdictChanges } from '../../../lib/policy/changes.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { StatusObserver } from '../../../lib/status/observer.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { Recorder, Status } from '../../../lib/status/status.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
+import type { Status } from '../../../lib/status/status.ts';
 import { statusPage } from '../../../lib/status/status-page.ts';
 import { loadedOf } from '../config/support.ts';
 
-export function createStatus(): Status {
-  return new Status(new Recorder(), buildInfo());
+export function createStatus(): StatusObserver {
+  return new StatusObserver(new Recorder(), buildInfo());
 }
 
 /** Tells the status of a config that was loaded and brought into the kernel, for IPv4. */
-export function sync(status: Status, config: MergedConfig, verdicts?: VerdictChanges): void {
+export function sync(status: StatusObserver, config: MergedConfig, verdicts?: VerdictChanges): void {
   status.onLoad(loadedOf(config, config.problems));
   const policy = compilePolicy(config, 'IPv4');
   const trigger = { reason: 'start', since: 0 } as const;

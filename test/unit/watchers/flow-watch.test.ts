@@ -6,7 +6,7 @@ import { MOST_FLOWS } from '../../../lib/flows/read.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
-import { Recorder } from '../../../lib/status/status.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
 import { createFlowWatch, type FlowWatch } from '../../../lib/watchers/flow-watch.ts';
 import { flowOf, sourceOf } from '../flows/support.ts';
 

@@ -6,7 +6,8 @@ import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
-import { Recorder, Status } from '../../../lib/status/status.ts';
+import { StatusObserver } from '../../../lib/status/observer.ts';
+import { Recorder } from '../../../lib/status/recorder.ts';
 import { createForeignWatch } from '../../../lib/watchers/foreign-watch.ts';
 import { olderAgentRules } from '../../lab/older-agent.ts';
 import { fakeHost, policyOf } from '../foreign/support.ts';
@@ -42,7 +43,7 @@ async function logged(readings: number, error: unknown): Promise<readonly Record
     },
     readText: async () => '',
   };
-  const status = new Status(new Recorder(), buildInfo());
+  const status = new StatusObserver(new Recorder(), buildInfo());
   const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status });
   const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
   for (let reading = 1; reading <= readings; reading += 1) {
@@ -78,7 +79,7 @@ describe('a reading of foreign rules that fails', () => {
 
 for (const accepted of [[], ['ip-masq-agent']])
   it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
-    const status = new Status(new Recorder(), buildInfo());
+    const status = new StatusObserver(new Recorder(), buildInfo());
     const dataplane = { ...DATAPLANE, name: 'iptables (legacy)' };
     const returned = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});

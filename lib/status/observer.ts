@@ -1,0 +1,138 @@
+import type { ValidConfig } from '../agent/load.ts';
+import type { FamilySyncEvent, Observer, ReconcileEvent } from '../agent/loop.ts';
+import { configHash } from '../config/config-hash.ts';
+import type { InvalidConfigError } from '../config/invalid-config.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { DataplaneError } from '../dataplane/error.ts';
+import type { ForeignFinding } from '../foreign/find.ts';
+import type { OutsidePodRoutes } from '../policy/outside-pods.ts';
+import type { Family } from '../policy/policy.ts';
+import { Contest } from './contest.ts';
+import * as events from './event-metrics.ts';
+import type { FileCount } from './packet-counts.ts';
+import type { Recorder } from './recorder.ts';
+import type { Build, FamilyStatus, InvalidConfig, Status } from './status.ts';
+
+/** Keeps what the loop and the watchers tell as the status, and has the metrics recorded. */
+export class StatusObserver implements Observer, Status {
+  readonly build: Build;
+  readonly families = new Map<Family, FamilyStatus>();
+  readonly contest = new Contest();
+  loaded: ValidConfig | undefined;
+  invalid: InvalidConfig | undefined;
+  dataplane: Dataplane | undefined;
+  foreign: readonly ForeignFinding[] = [];
+  #hash: string | undefined;
+  readonly #recorder: Recorder;
+  /** Config files with counters of their own. */
+  readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
+
+  constructor(recorder: Recorder, build: Build) {
+    this.#recorder = recorder;
+    this.build = build;
+    this.#recordBuild('', '');
+  }
+
+  // Made once: with many entries it takes long.
+  get hash(): string | undefined {
+    this.#hash ??= this.loaded && configHash(this.loaded.config);
+    return this.#hash;
+  }
+
+  onDataplane(dataplane: Dataplane): void {
+    this.dataplane = dataplane;
+    this.#recordBuild(dataplane.name, dataplane.chosenBy);
+    // In the search for the mode, netlink may have been asked.
+    if (dataplane.iptables?.mode === 'legacy')
+      this.#recorder.record((metrics) => metrics.replace('netlink_active', []));
+  }
+
+  onInvalidConfig(error: InvalidConfigError): void {
+    this.invalid = { error, since: this.invalid?.since ?? Date.now() };
+    this.#recorder.record((metrics) => events.recordInvalidConfig(metrics, error));
+  }
+
+  onLoad(loaded: ValidConfig): void {
+    const now = Date.now();
+    this.#recorder.record((metrics) => events.recordLoad(metrics, now));
+    this.invalid = undefined;
+    if (loaded === this.loaded) return;
+    this.loaded = loaded;
+    this.#hash = undefined;
+    this.#recorder.record((metrics) => events.recordConfig(metrics, loaded.config));
+  }
+
+  onSync(event: FamilySyncEvent): void {
+    const { policy, plan, verdicts } = event;
+    const { family } = policy;
+    const now = Date.now();
+    const before = this.families.get(family);
+    this.families.set(family, {
+      policy,
+      syncedAt: performance.now(),
+      lastSuccess: now,
+      lastChange: plan === undefined ? before?.lastChange : now,
+      lastFound: plan?.found ?? before?.lastFound ?? [],
+      lastVerdicts: verdicts?.lines.length ? { ...verdicts, at: now } : before?.lastVerdicts,
+    });
+    const policies = Array.from(this.families.values(), (one) => one.policy);
+    this.#recorder.record((metrics) => {
+      if (before === undefined) events.beginAtZero(metrics, family, this.dataplane);
+      events.recordSync(metrics, event, now);
+      if (policy === before?.policy) return;
+      events.recordPolicy(metrics, policy, policies, this.#counted[family]);
+      if (this.dataplane) metrics.set('rules', { family }, this.dataplane.ruleCount(policy));
+    });
+  }
+
+  onReconcile(event: ReconcileEvent): void {
+    this.contest.onReconcile(event, performance.now());
+  }
+
+  /** Sets what changes with time alone. */
+  refresh(): void {
+    const isOn = this.contest.isContested(performance.now());
+    this.#recorder.record((metrics) => metrics.set('rules_contested', {}, isOn ? 1 : 0));
+  }
+
+  onFailure(families: readonly Family[]): void {
+    this.#recorder.record((metrics) => {
+      for (const family of families) metrics.add('syncs_total', { family, result: 'failed' });
+    });
+  }
+
+  /** @param seconds the time of the failed attempt and of the pause after it */
+  onRetry({ failure }: DataplaneError, seconds: number): void {
+    this.#recorder.record((metrics) => {
+      metrics.add('sync_retries_total', { reason: failure });
+      if (failure === 'busy') metrics.add('lock_wait_seconds_total', {}, seconds);
+    });
+  }
+
+  /** The agent has read the foreign rules. */
+  onForeignRules(findings: readonly ForeignFinding[]): void {
+    this.foreign = findings;
+    this.#recorder.record((metrics) => events.recordForeignRules(metrics, findings));
+  }
+
+  /** The agent has read the routes to pods; undefined if it could not. */
+  onOutsidePodRoutes(found: readonly OutsidePodRoutes[] | undefined): void {
+    const families = found === undefined ? [] : [...this.families.keys()];
+    const values = families.map((family) => {
+      const own = found?.filter((one) => one.family === family) ?? [];
+      return { labels: { family }, value: own.reduce((sum, { routes }) => sum + routes, 0) };
+    });
+    this.#recorder.record((metrics) => metrics.replace('masqueraded_pod_routes', values));
+  }
+
+  /** @param counts since the last call */
+  onCounts(family: Family, counts: readonly FileCount[]): void {
+    this.#recorder.record((metrics) => events.recordCounts(metrics, family, counts, this.#counted[family]));
+  }
+
+  #recordBuild(dataplane: string, chosen_by: string): void {
+    const { version, commit, nodejs } = this.build;
+    const labels = { version, commit, nodejs, dataplane, chosen_by };
+    this.#recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
+  }
+}
