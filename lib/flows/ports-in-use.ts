@@ -1,4 +1,5 @@
 import { type Address, type Family, formatAddress } from '../cidr/address.ts';
+import type { PortRange } from '../dataplane/ports.ts';
 import type { Flow } from '../netlink/conntrack.ts';
 import { endText, IPPROTO, protocolText } from './words.ts';
 
@@ -13,12 +14,6 @@ export interface PortUse {
   readonly ports: number;
   /** Who uses them, most first: addresses of pods, or of the node itself. */
   readonly users: readonly { readonly address: string; readonly inUse: number }[];
-}
-
-/** Both ends included. */
-interface PortRange {
-  readonly first: number;
-  readonly last: number;
 }
 
 /** What the kernel chooses from without a range, if the pod's port is not below (nf_nat_l4proto_unique_tuple). */
