@@ -94,7 +94,7 @@ build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 all-build: build $(ALL_ARCH:%=build-%) ## also build the content of the images for all ARCHs, in bin/image
 
 container: context ## build the image for one ARCH with docker: $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
-	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) --file Dockerfile.in \
+	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) --file $(CONTEXT)/Dockerfile \
 	    --build-arg BASE_IMAGE='$(BASE_IMAGE)' --build-arg ARCH=$(ARCH) --build-arg SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) \
 	    $(addprefix --label org.opencontainers.image.,version='$(VERSION)' created=$(CREATED) \
 	        $(REVISION:%=revision=%) $(SOURCE:%=source='%')) $(CONTEXT)
@@ -196,7 +196,7 @@ version: ## print the version of a build
 $(VALIDATOR): $(wildcard lib/config/*key*.ts) build/schemas.ts build/compile-schema.ts | setup
 	node build/compile-schema.ts
 
-$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/launch.ts build/native-module.ts build/sources.ts package-lock.json bin/.version | setup
+$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/launch.ts build/native-module.ts build/performance.ts build/sources.ts package-lock.json bin/.version | setup
 	node build/bundle.ts $(VERSION)
 
 $(ALL_ARCH:%=build-%): build-%: FORCE

@@ -28,8 +28,14 @@ const UNUSED: Readonly<Record<string, readonly string[]>> = {
     './lib/defaultMetrics',
     '@opentelemetry/api',
   ],
-  pino: ['./transport', './lib/transport'],
+  pino: ['./transport', './lib/transport', 'worker_threads'],
 };
+
+/** Modules of Node.js that are not in its snapshot: the bundle loads each at its first use, and many never. */
+const BUILT_IN: readonly string[] = [
+  ...['assert', 'child_process', 'crypto', 'fs/promises', 'http', 'net', 'os', 'timers/promises', 'tty'],
+  ...['v8', 'vm'],
+];
 
 const leftOut: Plugin = {
   name: 'left-out',
@@ -39,6 +45,23 @@ const leftOut: Plugin = {
       return UNUSED[library]?.includes(path) ? { path, namespace: 'left-out' } : undefined;
     });
     onLoad({ filter: /./, namespace: 'left-out' }, () => ({ contents: 'module.exports = {}' }));
+  },
+};
+
+const lateModules: Plugin = {
+  name: 'late-modules',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /./ }, ({ path, namespace }) => {
+      const name = path.replace(/^node:/, '');
+      if (!BUILT_IN.includes(name)) return undefined;
+      return namespace === 'late' ? { path, external: true } : { path: name, namespace: 'late' };
+    });
+    onLoad({ filter: /./, namespace: 'late' }, ({ path }) => ({
+      contents: `const load = () => require('node:${path}');
+module.exports = (...values) => load()(...values);
+for (const name of ${JSON.stringify(Object.keys(process.getBuiltinModule(path) ?? {}))})
+  Object.defineProperty(module.exports, name, { get: () => load()[name] });`,
+    }));
   },
 };
 
@@ -55,7 +78,8 @@ const { metafile } = await build({
   // In an ES module, `import` of a built-in module evaluates all its exports. Those of node:http load undici: 35 ms and
   // 3 MB. `require` evaluates only what is used, and keeps the source once instead of twice.
   format: 'cjs',
-  plugins: [leftOut],
+  plugins: [leftOut, lateModules],
+  inject: ['build/performance.ts'],
   legalComments: 'eof',
   define: {
     BUNDLED: 'true',

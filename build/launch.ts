@@ -1,12 +1,11 @@
 /**
  * The flags with which Node.js runs the agent. Together with ENVIRONMENT they save a third of the anonymous memory of an
  * idle agent, and two fifths of the peak with 100,000 CIDRs. BENCH_BINARY lets test/bench compare another build.
+ * None of them changes what V8 compiles: V8 would refuse all code that is compiled in advance, Node's own too.
  */
 export const NODE_FLAGS: readonly string[] = [
   // Otherwise the signal opens Node's debugger.
   '--disable-sigusr1',
-  // For lib/watchers/collect-garbage.ts.
-  '--expose-gc',
   // MiB in each half of the space for young objects, which otherwise grows to 16 and does not shrink.
   '--max-semi-space-size=2',
   // No threads that help V8 to collect and compile: there is little of both, and each thread uses memory.
@@ -26,8 +25,7 @@ const LONGEST_LINE = 255;
  * @throws {Error} if Linux would cut it off
  */
 export function interpreterLine(node: string): string {
-  const variables = Object.entries(ENVIRONMENT).map(([name, value]) => `${name}=${value}`);
-  const line = ['/usr/bin/env -S', ...variables, `"${node}"`, ...NODE_FLAGS].join(' ');
+  const line = ['/usr/bin/env -S', assignments(ENVIRONMENT), `"${node}"`, ...NODE_FLAGS].join(' ');
   const tooMany = Buffer.byteLength(`#!${line}`) - LONGEST_LINE;
   if (tooMany > 0)
     throw new Error(
@@ -41,9 +39,20 @@ export function interpreterLine(node: string): string {
  * from any directory, after a move, and through links.
  */
 export function launcherScript(): string {
-  const variables = Object.entries(ENVIRONMENT).map(([name, value]) => `${name}=${value}`);
   return `#!/bin/sh
 lib=$(dirname "$(readlink -f "$0")")/../lib/ip-masq-agent
-${variables.join(' ')} exec "$lib/node" ${NODE_FLAGS.join(' ')} "$lib/ip-masq-agent" "$@"
+${assignments(ENVIRONMENT)} exec "$lib/node" ${NODE_FLAGS.join(' ')} "$lib/ip-masq-agent" "$@"
 `;
+}
+
+/** The Dockerfile with the environment in which the image runs the agent. @param template Dockerfile.in */
+export function dockerfile(template: string): string {
+  const environment = { NODE_OPTIONS: `"${NODE_FLAGS.join(' ')}"`, ...ENVIRONMENT };
+  return template.replace('@ENVIRONMENT@', assignments(environment));
+}
+
+function assignments(environment: Readonly<Record<string, string>>): string {
+  return Object.entries(environment)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
 }

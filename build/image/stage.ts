@@ -16,6 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { dockerfile } from '../launch.ts';
 import { nativeModule, nativePackage } from '../native-module.ts';
 import { bundledPackages, type Component, type Lockfile, licencesText, npmComponent } from './components.ts';
 import { sbom } from './sbom.ts';
@@ -60,6 +61,7 @@ writeFileSync(
   sbom({ version, licence, time: Number(seconds), baseImage }, components),
 );
 
+writeFileSync(join(context, 'Dockerfile'), dockerfile(readFileSync(join(ROOT, 'Dockerfile.in'), 'utf8')));
 for (const script of ['fetch.sh', 'layers.sh'])
   copyFileSync(join(import.meta.dirname, script), join(context, script));
 

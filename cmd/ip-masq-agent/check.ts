@@ -21,7 +21,7 @@ import type { Args } from './command.ts';
 import type { CHECK_FLAGS, CHECK_FORMATS } from './command-flags.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { configOptions, keptFamilies } from './from-flags.ts';
-import { print, wantsColour } from './print.ts';
+import { print, STDOUT, wantsColour } from './print.ts';
 import { noteDefaults, readReport } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
@@ -65,7 +65,7 @@ const REPORTS: Readonly<
   Record<keyof typeof CHECK_FORMATS, (report: CheckReport, flags: CheckFlags) => string>
 > = {
   text: (report, flags) =>
-    `${flags.quiet ? '' : mergedText(report, flags)}${textReport(report, wantsColour(process.stdout), flags.quiet)}`,
+    `${flags.quiet ? '' : mergedText(report, flags)}${textReport(report, wantsColour(STDOUT), flags.quiet)}`,
   json: jsonReport,
   github: (report, flags) => githubReport(report, flags['stdin-name']),
   sarif: (report) => sarifReport(report, buildInfo().version),

@@ -11,7 +11,7 @@ import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { commandHost, dataplaneOptions, keptFamilies, retryOptions } from './from-flags.ts';
-import { complain, print, printJson } from './print.ts';
+import { complain, print, printError, printJson } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -46,7 +46,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
 function tell(removal: Removal): void {
   const { rules = [], undeletable } = removal;
   const text = [describeRemoval(removal), ...rules].map(printable).join('\n  ');
-  if (hasFailed(removal)) console.error(`ip-masq-agent: ${text}`);
+  if (hasFailed(removal)) printError(`ip-masq-agent: ${text}`);
   else print(`${text}\n`);
   for (const one of undeletable) complain(`${ruleLocationName(removal)}: ${one}`);
 }

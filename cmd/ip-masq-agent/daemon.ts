@@ -1,4 +1,3 @@
-import { isatty } from 'node:tty';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { createLogger, type Logger } from '../../lib/log/log.ts';
 import { writeTerminationMessage } from '../../lib/log/termination.ts';
@@ -6,7 +5,7 @@ import { versionText } from './build-info.ts';
 import type { Args } from './command.ts';
 import { EXIT } from './exit.ts';
 import { exitCode, failureLines, isExpected } from './failure.ts';
-import { wantsColour } from './print.ts';
+import { isTerminal, STDERR, wantsColour } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -24,10 +23,9 @@ export async function runDaemon(
   afterStop: (log: Logger) => Promise<unknown> = async () => {},
 ): Promise<number> {
   // Not process.stderr, which would make the pipe of all who write to it non-blocking.
-  const isTTY = isatty(2);
-  const auto = isTTY ? 'text' : 'json';
+  const auto = isTerminal(STDERR) ? 'text' : 'json';
   const format = flags['log-format'] === 'auto' ? auto : flags['log-format'];
-  const log = createLogger(format, flags.v, wantsColour({ isTTY }));
+  const log = createLogger(format, flags.v, wantsColour(STDERR));
   const fail = (error: unknown) => reportFailure(error, consequence, log, flags['termination-log']);
   process.on('uncaughtException', async (error) => process.exit(await fail(error)));
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);

@@ -9,7 +9,7 @@ import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { FLAGS } from './flags.ts';
-import { wantsColour } from './print.ts';
+import { printError, STDERR, wantsColour } from './print.ts';
 
 export function exitCode(error: unknown): number {
   if (error instanceof UsageError) return EXIT.usage;
@@ -35,7 +35,7 @@ export function failureLines(error: unknown): readonly string[] {
  * @param terminates whether a wrong command line goes to the termination log too
  */
 export async function printFailure(error: unknown, { terminates }: { terminates: boolean }): Promise<number> {
-  for (const line of plainLines(error)) console.error(line);
+  plainLines(error).forEach(printError);
   // A wrong command line has no valid --termination-log, so the default is used.
   if (terminates && error instanceof UsageError)
     await writeTerminationMessage(FLAGS['termination-log'].default, plainLines(error)).catch(() => {});
@@ -46,7 +46,7 @@ function plainLines(error: unknown): readonly string[] {
   if (error instanceof UsageError) return [`ip-masq-agent: ${error.message}`];
   if (error instanceof InvalidConfigError)
     return [
-      ...error.problems.map(problemFramer(error.configFiles, painter(wantsColour(process.stderr)))),
+      ...error.problems.map(problemFramer(error.configFiles, painter(wantsColour(STDERR)))),
       `ip-masq-agent: ${error.message}`,
     ];
   const [first = '', ...rest] = failureLines(error);

@@ -1,5 +1,5 @@
-import { isIP, isIPv4 } from 'node:net';
-import { type Address, parseAddress } from '../../lib/cidr/address.ts';
+import { isIP } from 'node:net';
+import { type Address, isIPv4, parseAddress } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, splitTraffic, type Traffic } from '../../lib/cidr/prefix.ts';
 import { isPossibleConfigFileName } from '../../lib/config/config-file.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';

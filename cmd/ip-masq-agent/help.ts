@@ -2,7 +2,7 @@ import { type Args, type Command, type Commands, commandNamed } from './command.
 import { EXIT, EXIT_MEANING } from './exit.ts';
 import { type Flag, type FlagTable, spellings } from './flag-table.ts';
 import { FLAGS } from './flags.ts';
-import { print } from './print.ts';
+import { isTerminal, print, STDOUT } from './print.ts';
 
 /** Columns of the help where standard output is not a terminal. */
 const WIDTH = 100;
@@ -90,7 +90,7 @@ function flagHelp([name, flag]: [string, Flag<unknown>]): string {
 
 /** The text in lines that fit a terminal. The first begins with the head, the others with as many spaces. */
 function wrap(head: string, text: string): string {
-  const width = process.stdout.columns || WIDTH;
+  const width = (isTerminal(STDOUT) && process.stdout.columns) || WIDTH;
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const line = lines.at(-1);

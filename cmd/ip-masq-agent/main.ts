@@ -6,7 +6,7 @@ import { commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { EXIT } from './exit.ts';
 import { keepsRunning, type ParsedArgs, parseArgs } from './parse-args.ts';
-import { print } from './print.ts';
+import { finishOutput, print } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 // A tool may need minutes for a large table: nobody would wait for it any more.
@@ -14,15 +14,7 @@ process.on('exit', endTools);
 // A plugin of kubectl is found by its name, in which an underscore stands for the dash of the command.
 const isPlugin = basename(process.argv[1] ?? '') === 'kubectl-ip_masq';
 const argv = [...(isPlugin ? ['fleet'] : []), ...process.argv.slice(2)];
-void main().then(end);
-
-/** Ends the process after its output: process.exit() drops what a pipe, which holds 64 KiB, has not taken yet. */
-async function end(code: number): Promise<never> {
-  for (const stream of [process.stdout, process.stderr]) {
-    await new Promise<void>((resolve) => stream.write('', () => resolve()));
-  }
-  process.exit(code);
-}
+void main().then(finishOutput).then(process.exit);
 
 async function main(): Promise<number> {
   try {

@@ -1,5 +1,3 @@
-import { isIPv4, isIPv6 } from 'node:net';
-
 export type Family = 'IPv4' | 'IPv6';
 
 export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
@@ -47,7 +45,13 @@ export function valueOfIPv6(text: string): bigint {
 /** The family of an address without zone id and without leading zeros; undefined for any other text. */
 export function familyOf(text: string): Family | undefined {
   if (isIPv4(text)) return 'IPv4';
-  return isIPv6(text) && !text.includes('%') ? 'IPv6' : undefined;
+  // The expression of node:net for IPv6 takes 4 ms to compile.
+  return /^[\da-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`) ? 'IPv6' : undefined;
+}
+
+/** Whether it is four numbers without leading zeros. */
+export function isIPv4(text: string): boolean {
+  return /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?=\d)|$)){4}$/.test(text);
 }
 
 /** The canonical form of a valid IPv6 address (RFC 5952), never dotted. */

@@ -1,10 +1,10 @@
-import { isIPv4 } from 'node:net';
 import type { Advice } from '../text/advice.ts';
 import {
   ADDRESS_BITS,
   type Family,
   familyOf,
   formatAddress,
+  isIPv4,
   normalizeIPv6,
   valueOfIPv4,
   valueOfIPv6,

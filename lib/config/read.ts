@@ -1,7 +1,6 @@
 import {
   closeSync,
   constants,
-  type Dirent,
   fstatSync,
   opendirSync,
   openSync,
@@ -9,11 +8,9 @@ import {
   readlinkSync,
   readSync,
   realpathSync,
-  statSync,
 } from 'node:fs';
 import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import glob from 'fast-glob';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import {
@@ -161,46 +158,32 @@ function listVolume(dir: string, version: string): readonly CandidatePath[] {
   }
 }
 
-function listCandidates(dir: string): readonly CandidatePath[] {
-  // fast-glob takes a missing directory for an empty one; here it is an error.
-  statSync(dir);
-  const names = glob.sync(`${CANDIDATE_PREFIX}*`, {
-    cwd: dir,
-    deep: 1,
-    onlyFiles: false,
-    followSymbolicLinks: false,
-    caseSensitiveMatch: true,
-    fs: { readdirSync: ((path: string) => firstEntries(path)) as unknown as typeof readdirSync },
-  });
-  return names.map((name) => ({ name, path: join(dir, name) })).sort(byName);
-}
-
 /**
- * The entries of a directory that may be config files or near misses, in no order: of each kind the first in byte order, at
- * least one more than are read, if there is one, and at most twice as many as are read. It reads a few at a time: 50,000 at
- * once would take 25 MB.
+ * What of a directory may be config files or near misses, in byte order: of each kind the first, at least one more than are
+ * read, if there is one, and at most twice as many as are read. It reads a few at a time: 50,000 at once would take 25 MB.
  */
-function firstEntries(dir: string): readonly Dirent[] {
-  const kept: Record<'configFiles' | 'others', Dirent[]> = { configFiles: [], others: [] };
+function listCandidates(dir: string): readonly CandidatePath[] {
+  const kept: Record<'configFiles' | 'others', CandidatePath[]> = { configFiles: [], others: [] };
   const open = opendirSync(dir);
   try {
     for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
-      if (!entry.name.startsWith(CANDIDATE_PREFIX)) continue;
-      const some = kept[isConfigFileName(entry.name) ? 'configFiles' : 'others'];
-      some.push(entry);
+      const { name } = entry;
+      if (!name.startsWith(CANDIDATE_PREFIX)) continue;
+      const some = kept[isConfigFileName(name) ? 'configFiles' : 'others'];
+      some.push({ name, path: join(dir, name) });
       if (some.length > 2 * MAX_CONFIG_FILES) some.sort(byName).splice(MAX_CONFIG_FILES + 1);
     }
   } finally {
     open.closeSync();
   }
-  return [...kept.configFiles, ...kept.others];
+  return [...kept.configFiles, ...kept.others].sort(byName);
 }
 
 function isDataLink({ name, path }: CandidatePath): boolean {
   return orUndefined(() => readlinkSync(path)) === join(DATA_LINK, name);
 }
 
-function byName(a: Pick<CandidatePath, 'name'>, b: Pick<CandidatePath, 'name'>): number {
+function byName(a: CandidatePath, b: CandidatePath): number {
   return byteOrder(a.name, b.name);
 }
 

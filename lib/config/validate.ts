@@ -9,7 +9,7 @@ import type { NoteProblem } from './key.ts';
 import { CIDR_LIMIT_KEY, KEY_NAMES, keyNamed, LIMITED_KEYS, parseKeys } from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
-import { countSyntaxMarks } from './size.ts';
+import { countIndicators } from './size.ts';
 import { TEMPLATE_MARK, templateMarkIn } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
 
@@ -22,13 +22,13 @@ export interface ValidatedFile {
   readonly omittedErrors: number;
   /** How many CIDRs the config file lists, valid or not. */
   readonly cidrCount: number;
-  /** How many syntax marks it has, for the parser. */
-  readonly syntaxMarks: number;
+  /** How many YAML indicators it has, for the parser. */
+  readonly indicators: number;
 }
 
 /** What other config files have left of the limits that all config files share. */
 export interface Quota {
-  readonly syntaxMarks: number;
+  readonly indicators: number;
   /** Problems to keep, at least one. */
   readonly problems: number;
 }
@@ -49,7 +49,7 @@ export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Qu
     origin: originIn(file, offset),
   });
 
-  const { root, syntaxMarks } = parse(file.text, quota, report);
+  const { root, indicators } = parse(file.text, quota, report);
   const all = valuesOf(root, report);
   const values = withinCeiling(all, options, report);
   for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
@@ -61,28 +61,28 @@ export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Qu
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
-  return { config, problems, omittedErrors: omitted, cidrCount: listed, syntaxMarks };
+  return { config, problems, omittedErrors: omitted, cidrCount: listed, indicators };
 }
 
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
-/** The map of keys, undefined if the text holds none, and the number of syntax marks, 0 if they are not parsed. */
+/** The map of keys, undefined if the text holds none, and the number of YAML indicators, 0 if they are not parsed. */
 function parse(
   text: string,
   quota: Quota,
   report: NoteProblem,
-): { readonly root?: MapNode; readonly syntaxMarks: number } {
-  let syntaxMarks = 0;
+): { readonly root?: MapNode; readonly indicators: number } {
+  let indicators = 0;
   try {
-    syntaxMarks = countSyntaxMarks(text, quota.syntaxMarks);
+    indicators = countIndicators(text, quota.indicators);
     const templateMark = templateMarkIn(text);
     if (templateMark !== undefined) {
       report('syntax', { offset: templateMark }, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);
-      return { syntaxMarks };
+      return { indicators };
     }
     const root = parseYaml(text);
-    if (root?.kind === 'map') return { root, syntaxMarks };
+    if (root?.kind === 'map') return { root, indicators };
     if (root === undefined) {
       const remedy = 'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
       report('empty', { offset: 0 }, 'the document is empty', remedy);
@@ -94,7 +94,7 @@ function parse(
     if (!(error instanceof PlacedError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
-  return { syntaxMarks };
+  return { indicators };
 }
 
 function valuesOf(root: MapNode | undefined, report: NoteProblem): Values {

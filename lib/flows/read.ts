@@ -8,7 +8,7 @@ import type { Conntrack, Flow } from '../netlink/conntrack.ts';
 export const MOST_FLOWS = 262_144;
 
 /** What of conntrack is needed to read flows. */
-export type FlowSource = Pick<Conntrack, 'entries' | 'flows'>;
+export type FlowSource = Pick<Conntrack, 'flowCount' | 'flows'>;
 
 /**
  * Reads all flows, part by part.
@@ -24,7 +24,7 @@ export async function readFlows(
   onFlow: (flow: Flow) => void,
   afterPart: () => void = () => {},
 ): Promise<boolean> {
-  if (conntrack.entries() > MOST_FLOWS) return false;
+  if (conntrack.flowCount() > MOST_FLOWS) return false;
   // Otherwise V8 takes flows for long-lived, and a table of 250,000 makes 20 MB of garbage instead of 3.
   setFlagsFromString('--no-allocation-site-pretenuring');
   let read = 0;

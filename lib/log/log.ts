@@ -49,7 +49,8 @@ function patientStream(): ReturnType<typeof pino.destination> {
     return performance.now() - stuckSince < PATIENCE_MS;
   };
   const stream = pino.destination({
-    fd: nonBlockingStderr(),
+    // As `fd` it would load the stream of standard output.
+    dest: nonBlockingStderr(),
     sync: true,
     maxLength: KEPT_BYTES,
     retryEAGAIN,

@@ -7,7 +7,7 @@ import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import { addressRequests, bestAddresses, type Family, type Policy } from '../policy/policy.ts';
 import type { Metrics } from './metrics.ts';
-import { type FileCount, originName } from './packet-counts.ts';
+import { type ConfigFileCount, originName } from './packet-counts.ts';
 
 /** How many addresses are found, in words; the last is for any more. */
 const FOUND = ['none', 'one', 'several'] as const;
@@ -41,7 +41,7 @@ export function recordConfig(metrics: Metrics, config: MergedConfig): void {
   metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
   const conflicts = Map.groupBy<string, Problem>(config.problems, ({ kind }) => kind);
   for (const [kind, { severity }] of KINDS_OF_VALID_CONFIG)
-    metrics.set('config_conflicts', { severity, kind }, conflicts.get(kind)?.length ?? 0);
+    metrics.set('config_problems', { severity, kind }, conflicts.get(kind)?.length ?? 0);
 }
 
 export function recordSync(
@@ -98,7 +98,7 @@ export function recordForeignRules(metrics: Metrics, findings: readonly ForeignF
 export function recordCounts(
   metrics: Metrics,
   family: Family,
-  counts: readonly FileCount[],
+  counts: readonly ConfigFileCount[],
   counted: Set<string>,
 ): void {
   for (const { file, countedAs, packets } of counts) {

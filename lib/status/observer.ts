@@ -5,11 +5,11 @@ import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
-import type { OutsidePodRoutes } from '../policy/outside-pods.ts';
+import type { MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import * as events from './event-metrics.ts';
-import type { FileCount } from './packet-counts.ts';
+import type { ConfigFileCount } from './packet-counts.ts';
 import type { Recorder } from './recorder.ts';
 import type { Build, FamilyStatus, InvalidConfig, Status } from './status.ts';
 
@@ -116,7 +116,7 @@ export class StatusObserver implements Observer, Status {
   }
 
   /** The agent has read the routes to pods; undefined if it could not. */
-  onOutsidePodRoutes(found: readonly OutsidePodRoutes[] | undefined): void {
+  onMasqueradedPodRoutes(found: readonly MasqueradedPodRoutes[] | undefined): void {
     const families = found === undefined ? [] : [...this.families.keys()];
     const values = families.map((family) => {
       const own = found?.filter((one) => one.family === family) ?? [];
@@ -126,7 +126,7 @@ export class StatusObserver implements Observer, Status {
   }
 
   /** @param counts since the last call */
-  onCounts(family: Family, counts: readonly FileCount[]): void {
+  onCounts(family: Family, counts: readonly ConfigFileCount[]): void {
     this.#recorder.record((metrics) => events.recordCounts(metrics, family, counts, this.#counted[family]));
   }
 

@@ -15,6 +15,8 @@ import { BINARY } from './support.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples/', import.meta.url));
 const SETPRIV = '/usr/bin/setpriv';
+/** For a shell. */
+const PROGRAMS = { PATH: '/usr/bin:/bin' };
 
 describe('check, without root, kernel tools and PATH', () => {
   let scratch: TemporaryDirectory;
@@ -95,6 +97,43 @@ config hash d8f0f37a869c, without flags: nodes with equal hashes have an equal c
   it('keeps nothing back from a reader that is slow', async () => {
     const { stdout } = await check('--output=json', ...LARGE, await largeConfig(scratch.path));
     assert.equal(JSON.parse(stdout).merged.nonMasqueradeCIDRs.length, 20_000);
+  });
+
+  for (const [what, writer] of [
+    ['a pipe that is full', ''],
+    [
+      'one that another program has made non-blocking',
+      'perl -MFcntl -e "fcntl STDOUT, F_SETFL, O_WRONLY | O_NONBLOCK; exec @ARGV"',
+    ],
+  ] as const)
+    it(`nor from ${what}`, async () => {
+      const { file, args } = command(['--output=json', ...LARGE, await largeConfig(scratch.path)]);
+      const script = `${writer} "$@" | { sleep 1; cat; }`;
+      const { stdout, stderr } = await run(
+        { file: 'sh', args: ['-c', script, 'sh', file, ...args] },
+        PROGRAMS,
+      );
+      assert.equal(stderr, '');
+      assert.equal(JSON.parse(stdout).merged.nonMasqueradeCIDRs.length, 20_000);
+    });
+
+  it('ends by a signal while its reader takes nothing', async () => {
+    const { file, args } = command(['--output=json', ...LARGE, await largeConfig(scratch.path)]);
+    using child = spawn(file, args, { env: {}, stdio: ['ignore', 'pipe', 'ignore'] });
+    // The first part shows that it writes.
+    await once(child.stdout, 'readable');
+    child.kill('SIGTERM');
+    assert.deepEqual(await once(child, 'exit'), [null, 'SIGTERM']);
+  });
+
+  it('ends with exit code 1 if its output cannot be written', async () => {
+    const { file, args } = command([join(EXAMPLES, 'config-cloud.yaml')]);
+    const { code, stderr } = await run(
+      { file: 'sh', args: ['-c', '"$@" > /dev/full', 'sh', file, ...args] },
+      PROGRAMS,
+    );
+    assert.match(stderr, /^ip-masq-agent: cannot write to standard output: .*ENOSPC.*\n$/);
+    assert.equal(code, 1);
   });
 
   it('ends for a ConfigMap of 1 MiB with 60,000 mistakes', { timeout: 60_000 }, async () => {

@@ -12,7 +12,7 @@ import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import { commandHost, dataplaneOptions, loadOptions, retryOptions } from '../from-flags.ts';
-import { print } from '../print.ts';
+import { print, printError } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
 import { compareSources } from './diff-to.ts';
@@ -43,9 +43,9 @@ export async function render(args: RenderArgs): Promise<number> {
     );
   }
   const { text, notes, isDefault } = await renderConfig(await readConfig(flags));
-  for (const note of notes) console.error(`ip-masq-agent: note: ${note}`);
+  for (const note of notes) printError(`ip-masq-agent: note: ${note}`);
   if (outputFile === '') print(text);
-  else console.error(`${fileName(outputFile)}: ${await write(outputFile, isDefault ? undefined : text)}`);
+  else printError(`${fileName(outputFile)}: ${await write(outputFile, isDefault ? undefined : text)}`);
   return EXIT.ok;
 }
 

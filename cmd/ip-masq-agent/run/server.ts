@@ -34,9 +34,6 @@ export interface Served {
  * @throws {SystemError} if it cannot listen, unless another program has the port
  */
 export async function startServer({ flags, log, status, recorder, interval }: Served): Promise<void> {
-  // Percent by which the heap grows until a collection, instead of 300: clients that come and go by the thousand leave
-  // more garbage than fits into the manifest's memory limit.
-  setFlagsFromString('--heap-growing-percent=50');
   const metrics = new Metrics();
   recorder.attach(metrics);
   const all = routes({
@@ -71,6 +68,9 @@ export async function startServer({ flags, log, status, recorder, interval }: Se
   };
   await listen('metrics', 'metrics, probes and status', all);
   await listen('scrape', 'metrics', { '/metrics': all['/metrics'] });
+  // Percent by which the heap grows until a collection, instead of 300: clients that come and go by the thousand leave
+  // more garbage than fits into the manifest's memory limit. Not earlier: V8 refuses all compiled code after it.
+  setFlagsFromString('--heap-growing-percent=50');
 }
 
 /** The body of `/configz`. */

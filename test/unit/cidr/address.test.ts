@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { isIP } from 'node:net';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { familyOf, normalizeIPv6, parseAddress } from '../../../lib/cidr/address.ts';
@@ -28,6 +29,35 @@ describe('an address', () => {
       assert.equal(familyOf(text), undefined);
     });
   }
+
+  it('is what Node.js takes for one, without a zone', () => {
+    const parts = [
+      '0',
+      '1',
+      '10',
+      '256',
+      'f',
+      'abcd',
+      ':',
+      '::',
+      '.',
+      '1.2.3.4',
+      '.1',
+      '/',
+      '%',
+      ' ',
+      '\t',
+      ']',
+    ];
+    const texts = fc.array(fc.constantFrom(...parts), { maxLength: 18 }).map((array) => array.join(''));
+    fc.assert(
+      fc.property(texts, (text) => {
+        const family = { 0: undefined, 4: 'IPv4', 6: text.includes('%') ? undefined : 'IPv6' }[isIP(text)];
+        assert.equal(familyOf(text), family);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
 
   for (const family of FAMILIES) {
     it(`of ${family} is read back from its text`, () => {

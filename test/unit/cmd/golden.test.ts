@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
 import { mock } from 'node:test';
@@ -7,6 +9,7 @@ import { commandNamed } from '../../../cmd/ip-masq-agent/command.ts';
 import { COMMANDS } from '../../../cmd/ip-masq-agent/commands.ts';
 import { printFailure } from '../../../cmd/ip-masq-agent/failure.ts';
 import { parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
+import { finishOutput, STDOUT } from '../../../cmd/ip-masq-agent/print.ts';
 import { playPages, printed, type Stage } from '../../lab/golden.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
@@ -40,21 +43,27 @@ async function run(line: string): Promise<string> {
   assert.ok(KERNEL_FREE.includes(words[0] ?? '') && !words.includes('--live'), line);
   let stdout = '';
   let stderr = '';
-  const stream = { on: () => stream, write: (text: string) => (stdout += text) };
   const input = stdin === undefined ? [] : [await readFile(stdin)];
   const mocks = [
-    mock.getter(process, 'stdout', () => stream as never),
     mock.getter(process, 'stdin', () => Readable.from(input) as never),
-    mock.method(console, 'error', (text: string) => {
-      stderr += `${text}\n`;
-    }),
+    mock.method(
+      fs,
+      'write',
+      (descriptor: number, bytes: Buffer, done: (error: null, count: number) => void) => {
+        if (descriptor === STDOUT) stdout += bytes;
+        else stderr += bytes;
+        done(null, bytes.length);
+      },
+    ),
   ];
+  syncBuiltinESMExports();
   try {
-    const code = await exitCode(['--config-dir=config', ...words]);
+    const code = await finishOutput(await exitCode(['--config-dir=config', ...words]));
     assert.doesNotMatch(stderr, /bug in ip-masq-agent/);
     return printed(code, stdout, stderr);
   } finally {
     for (const one of mocks) one.mock.restore();
+    syncBuiltinESMExports();
   }
 }
 
