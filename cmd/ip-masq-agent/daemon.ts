@@ -8,19 +8,23 @@ import { exitCode, failureLines, isExpected } from './failure.ts';
 import { isTerminal, STDERR, wantsColour } from './print.ts';
 import { stopSignal } from './signals.ts';
 
+export interface Daemon {
+  /** Ends, or fails with an AbortError, after a signal. */
+  readonly work: Promise<unknown>;
+  /** Runs after a signal has stopped the work. */
+  readonly afterStop?: () => Promise<unknown>;
+}
+
 /**
  * Runs a container's main process: logs, stops at a signal, and writes the reason of a failure to the termination log.
  * Returns the exit code.
  *
  * @param consequence what an invalid config means, as a clause
- * @param work returns, or fails with an AbortError, after a signal
- * @param afterStop runs after a signal has stopped the work
  */
 export async function runDaemon(
   { flags, ignored }: Args,
   consequence: () => Promise<string>,
-  work: (log: Logger) => Promise<unknown>,
-  afterStop: (log: Logger) => Promise<unknown> = async () => {},
+  start: (log: Logger) => Daemon,
 ): Promise<number> {
   // Not process.stderr, which would make the pipe of all who write to it non-blocking.
   const auto = isTerminal(STDERR) ? 'text' : 'json';
@@ -34,13 +38,14 @@ export async function runDaemon(
       `ignored, because the agent does not use klog: ${ignored.map((name) => `--${name}`).join(', ')}`,
     );
   try {
-    await work(log).catch((error: unknown) => {
+    const { work, afterStop } = start(log);
+    await work.catch((error: unknown) => {
       if (!stopSignal.aborted) throw error;
       // An interrupted operation is not a failure; every other error is logged.
       if (!(error instanceof Error && error.name === 'AbortError'))
         log.warn(`while stopping: ${failureLines(error)[0]}`);
     });
-    if (stopSignal.aborted) await afterStop(log);
+    if (stopSignal.aborted) await afterStop?.();
     return EXIT.ok;
   } catch (error) {
     return fail(error);

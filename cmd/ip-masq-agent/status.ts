@@ -26,7 +26,7 @@ function stateOf(holder: Holder): AgentState {
   const { state } = holder.introduction ?? {};
   if (state === undefined)
     throw new SystemError(
-      `${agentText(holder)} does not tell its state: it starts, hangs or is stopped, or this command does not run as root in its pod; see its log`,
+      `${agentText(holder)} does not tell its state: it hangs, is stopped or cleans up, or this command does not run as root in its pod; see its log`,
     );
   return state as AgentState;
 }

@@ -16,7 +16,7 @@ export interface Introduction {
   readonly version: string;
   /** Its flags of policy and dataplane, such as `--enable-ipv6=true`. */
   readonly flags: readonly string[];
-  /** Its state as plain values, an AgentState of its version; absent while it starts, and of the command cleanup. */
+  /** Its state as plain values, an AgentState of its version; absent of the command cleanup. */
   readonly state?: object | undefined;
 }
 

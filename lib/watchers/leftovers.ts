@@ -26,15 +26,16 @@ export class Leftovers {
   readonly #host: Host;
   readonly #log: Logger;
   readonly #signal: AbortSignal;
-  /** The names of the locations in which this process has removed leftovers. */
-  readonly #cleared = new Set<string>();
+  readonly #cleared: Set<string>;
   #returned: readonly RulesAtLocation[] = [];
 
-  constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal) {
+  /** @param cleared gets the names of the locations in which this process has removed leftovers */
+  constructor(options: DataplaneOptions, host: Host, log: Logger, signal: AbortSignal, cleared: Set<string>) {
     this.#options = options;
     this.#host = host;
     this.#log = log;
     this.#signal = signal;
+    this.#cleared = cleared;
   }
 
   /** Rules that have returned after their removal, and so are another agent's. */
@@ -55,7 +56,7 @@ export class Leftovers {
       const locations = (await listRuleLocations(this.#options, this.#host, modes)).filter(
         (location) => location.dataplane.name !== dataplane.name || !kept.includes(location.family),
       );
-      const known = locations.filter((location) => this.hasCleared(location));
+      const known = locations.filter((location) => this.#cleared.has(ruleLocationName(location)));
       failures.push(...(await this.#remove(locations.filter((location) => !known.includes(location)))));
       const states = await observeRuleLocations(known);
       const unreadable = states.find((one) => one.kind === 'unreadable');
@@ -69,11 +70,6 @@ export class Leftovers {
     }
     if (failures.length === 0) return undefined;
     return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;
-  }
-
-  /** Whether this process has removed leftovers from the location: what is there now is another agent's. */
-  hasCleared(location: RuleLocation): boolean {
-    return this.#cleared.has(ruleLocationName(location));
   }
 
   /** Removes what is in these locations; returns what failed. */

@@ -192,7 +192,7 @@ describe('commands beside a running agent', () => {
     agent.kill('SIGSTOP');
     const { code, stderr } = await node.agent('status');
     assert.deepEqual(
-      [code, stderr.includes('does not tell its state: it starts, hangs or is stopped')],
+      [code, stderr.includes('does not tell its state: it hangs, is stopped or cleans up')],
       [1, true],
       stderr,
     );

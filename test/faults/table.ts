@@ -394,7 +394,7 @@ export const FAULTS: readonly Fault[] = [
         'const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);',
         `const { Leftovers: Early } = await import('../../../lib/watchers/leftovers.ts');
          const { dataplane: opened } = await openDataplane(dataplane, host);
-         await new Early(dataplane, host, log, stopSignal).removeOnce(opened, []);
+         await new Early(dataplane, host, log, stopSignal, cleared).removeOnce(opened, []);
          const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);`,
       ],
     ],
@@ -404,7 +404,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'leftovers: what comes back is removed again and again',
     edits: [
       [
-        'const known = locations.filter((location) => this.hasCleared(location));',
+        'const known = locations.filter((location) => this.#cleared.has(ruleLocationName(location)));',
         'const known: RuleLocation[] = []; this.#cleared.clear();',
       ],
     ],

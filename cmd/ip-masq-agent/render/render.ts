@@ -39,7 +39,7 @@ export async function render(args: RenderArgs): Promise<number> {
     return runDaemon(
       args,
       async () => UNCHANGED,
-      (log) => watchConfigFiles({ path: outputFile, render: renderConfig }, flags, log),
+      (log) => ({ work: watchConfigFiles({ path: outputFile, render: renderConfig }, flags, log) }),
     );
   }
   const { text, notes, isDefault } = await renderConfig(await readConfig(flags));

@@ -1,8 +1,8 @@
+import type { Introduction } from '../../../lib/agent/holder.ts';
 import { warnOfFight } from '../../../lib/agent/kernel-events.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
-import { type Sync, syncs, type TriggerResult } from '../../../lib/agent/loop.ts';
+import { type AgentOptions, type Sync, syncs, type TriggerResult } from '../../../lib/agent/loop.ts';
 import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
-import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
@@ -13,7 +13,7 @@ import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { StatusObserver } from '../../../lib/status/observer.ts';
 import { Recorder } from '../../../lib/status/recorder.ts';
-import { type AgentState, agentState } from '../../../lib/status/state.ts';
+import { agentState } from '../../../lib/status/state.ts';
 import { watchAddresses } from '../../../lib/watchers/address-changes.ts';
 import { collectGarbageSoon } from '../../../lib/watchers/collect-garbage.ts';
 import type { FlowWatch } from '../../../lib/watchers/flow-watch.ts';
@@ -22,95 +22,85 @@ import type { Leftovers } from '../../../lib/watchers/leftovers.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
-import { runDaemon } from '../daemon.ts';
+import { type Daemon, runDaemon } from '../daemon.ts';
 import { commandHost, dataplaneOptions, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { effectOnNode, findOwnRules } from './without-config.ts';
 
-/** What the lock and the end of the process must know. */
-interface Ending {
-  readonly lock: NamespaceLock;
-  /** The one in use, which commands beside the agent use too. */
-  dataplane?: Dataplane;
-  leftovers?: Leftovers;
-  /** What the agent says to the command `status`. */
-  state?: () => AgentState;
-}
-
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
-  const { flags, flagTexts } = args;
-  let ending: Ending | undefined;
   return runDaemon(
     args,
-    () => effectOnNode(flags),
-    (log) => {
-      const recorder = new Recorder();
-      const other = Promise.withResolvers<never>();
-      const lock = new NamespaceLock({
-        // Read at each answer to another process: the dataplane and the state change.
-        introduction: {
-          version: buildInfo().version,
-          get flags() {
-            return sharedFlags(flagTexts, ending?.dataplane);
-          },
-          get state() {
-            return ending?.state?.();
-          },
-        },
-        timeoutMs: flags['sync-timeout'],
-        log,
-        signal: stopSignal,
-        onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
-        onOtherAgent: other.reject,
-      });
-      ending = { lock };
-      return Promise.race([keepRules(args, log, recorder, ending), other.promise]);
-    },
-    async (log) => {
-      if (flags['cleanup-on-exit'] && (await ending?.lock.isAlone()))
-        await cleanUp(flags, log, ending?.leftovers);
-    },
+    () => effectOnNode(args.flags),
+    (log) => startAgent(args, log),
   );
 }
 
-async function keepRules(args: Args, log: Logger, recorder: Recorder, ending: Ending): Promise<void> {
+function startAgent(args: Args, log: Logger): Daemon {
   const { flags } = args;
+  const recorder = new Recorder();
+  const status = new StatusObserver(recorder, buildInfo());
+  const loading = loadOptions(flags);
+  const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
+  process.on('SIGHUP', () => triggers.add('signal'));
+  const otherAgent = Promise.withResolvers<never>();
+  const lock = new NamespaceLock({
+    introduction: introductionOf(args, status, triggers),
+    timeoutMs: flags['sync-timeout'],
+    log,
+    signal: stopSignal,
+    onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
+    onOtherAgent: otherAgent.reject,
+  });
+  recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
+  // Before that, the rules may be those of another agent.
+  announceStop(log, () => flags['cleanup-on-exit'] && lock.isDecided);
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
-  const loading = loadOptions(flags);
-  recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
-  const status = new StatusObserver(recorder, buildInfo());
-  const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
-  const families = keptFamilies(flags);
-  ending.state = () => agentState({ status, families, interval: () => triggers.interval });
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
-  const agent = {
+  const agent: AgentOptions = {
     loading,
     // Rules that cannot be read may be there.
     ...(keeps && { hasRulesToKeep: async () => (await findOwnRules(flags)) !== false }),
     syncTimeout: flags['sync-timeout'],
     ownAddresses: usableSourceAddresses,
     cpuTime,
-    lock: () => ending.lock.take(),
+    lock: () => lock.take(),
     open: () => openDataplane(dataplane, host),
   };
-  // Before that, the rules may be those of another agent.
-  announceStop(log, () => flags['cleanup-on-exit'] && ending.lock.isDecided);
-  process.on('SIGHUP', () => triggers.add('signal'));
-  const surroundings = { args, log, recorder, status, triggers, netlink, host, ending };
-  const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
-  for await (const step of syncs(agent, flags.once ? [startTrigger()] : triggers, status, log, stopSignal)) {
-    if (step.kind === 'synced') {
-      ending.dataplane = step.dataplane;
-      const dropHasNoEffect = step.dataplane.iptables !== undefined;
-      if (flags['invalid-packets'] === 'drop')
-        recorder.record((metrics) => metrics.set('invalid_packets_not_dropped', {}, dropHasNoEffect ? 1 : 0));
-    }
-    await after(step);
-  }
+  const cleared = new Set<string>();
+  const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };
+  const keepRules = async () => {
+    const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
+    const all = flags.once ? [startTrigger()] : triggers;
+    for await (const step of syncs(agent, all, status, log, stopSignal)) await after(step);
+  };
+  return {
+    work: Promise.race([keepRules(), otherAgent.promise]),
+    async afterStop() {
+      if (flags['cleanup-on-exit'] && (await lock.isAlone())) await cleanUp(flags, log, cleared);
+    },
+  };
+}
+
+/** What the agent says to commands on this node. It is read at each answer: the dataplane and the state change. */
+function introductionOf(
+  { flags, flagTexts }: Args,
+  status: StatusObserver,
+  triggers: Triggers,
+): Introduction {
+  const families = keptFamilies(flags);
+  return {
+    version: buildInfo().version,
+    get flags() {
+      return sharedFlags(flagTexts, status.dataplane);
+    },
+    get state() {
+      return agentState({ status, families, interval: () => triggers.interval });
+    },
+  };
 }
 
 /** What goes on beside the loop, and what it needs. */
@@ -122,7 +112,8 @@ interface Surroundings {
   readonly triggers: Triggers;
   readonly netlink: Netlink | undefined;
   readonly host: Host;
-  readonly ending: Ending;
+  /** The names of the rule locations in which this process has removed leftovers: what is there now is another agent's. */
+  readonly cleared: Set<string>;
 }
 
 /** What follows the only sync of --once. */
@@ -137,7 +128,7 @@ function afterOnly(surroundings: Surroundings): (step: TriggerResult) => Promise
 
 /** What follows each sync. The server and the watchers are loaded only after the first one. */
 function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
-  const { log, triggers } = surroundings;
+  const { log, triggers, recorder } = surroundings;
   const { flags } = surroundings.args;
   const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
   let isServing = false;
@@ -147,6 +138,10 @@ function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
     if (step.kind === 'no valid config') return;
+    if (flags['invalid-packets'] === 'drop') {
+      const hasNoEffect = step.dataplane.iptables !== undefined;
+      recorder.record((metrics) => metrics.set('invalid_packets_not_dropped', {}, hasNoEffect ? 1 : 0));
+    }
     triggers.kernel.onSync({ ...step, isRepair: step.driftBy !== undefined });
     if (step.driftBy !== undefined) warnOfFight(triggers.kernel.repairsInRow, step.driftBy, log);
     addresses?.(step.policies);
@@ -193,14 +188,13 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
 }
 
 async function openLeftovers(
-  { args: { flags }, log, host, ending }: Surroundings,
+  { args: { flags }, log, host, cleared }: Surroundings,
   { dataplane }: Sync,
 ): Promise<Leftovers> {
   const { Leftovers } = await import('../../../lib/watchers/leftovers.ts');
   // In legacy mode netlink is for what is beside the agent's work alone.
   const others = dataplane.hearsChanges ? host : commandHost(flags);
-  ending.leftovers = new Leftovers(dataplaneOptions(flags), others, log, stopSignal);
-  return ending.leftovers;
+  return new Leftovers(dataplaneOptions(flags), others, log, stopSignal, cleared);
 }
 
 /** Watches for flows that keep an old verdict, and for ports that run out; undefined if that is off. */

@@ -1,7 +1,7 @@
 import { describeRemoval, hasFailed, logRemoval, removeFromAll } from '../../../lib/agent/remove.ts';
+import { ruleLocationName } from '../../../lib/dataplane/dataplane.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
-import type { Leftovers } from '../../../lib/watchers/leftovers.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
 import { commandHost, dataplaneOptions } from '../from-flags.ts';
@@ -10,14 +10,10 @@ import { stopSignal } from '../signals.ts';
 /** How long a stop waits for a running sync, so that a pod ends within a second. */
 const STOP_MS = 800;
 
-/** Removes the agent's rules, but not those of another agent. */
-export async function cleanUp(
-  flags: FlagValues,
-  log: Logger,
-  leftovers: Leftovers | undefined,
-): Promise<void> {
+/** Removes the agent's rules, but not those of another agent, which are in the locations that this process has cleared. */
+export async function cleanUp(flags: FlagValues, log: Logger, cleared: ReadonlySet<string>): Promise<void> {
   const locations = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
-  const own = locations.filter((location) => !leftovers?.hasCleared(location));
+  const own = locations.filter((location) => !cleared.has(ruleLocationName(location)));
   const removals = await removeFromAll(own, {
     timeoutMs: flags['sync-timeout'],
     signal: new AbortController().signal,

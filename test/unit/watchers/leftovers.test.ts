@@ -35,7 +35,7 @@ it('the removal of leftovers ends without an error if the agent stops while it w
   };
   const options = { backend: 'iptables', mode: 'nft', chain: 'X', randomFully: true, toPorts: [] } as const;
   const used = { name: 'iptables' } as Dataplane;
-  const failure = await new Leftovers(options, host, log, stop.signal).removeOnce(used, []);
+  const failure = await new Leftovers(options, host, log, stop.signal, new Set()).removeOnce(used, []);
   assert.deepEqual([failure, logged], [undefined, []]);
   assert.equal(stop.signal.aborted, true);
 });
