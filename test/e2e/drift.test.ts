@@ -242,6 +242,13 @@ describe('an agent without its native module', () => {
     await volume.swap(config('10.1.0.0/16'));
     const once = await node.agent('--once', '--backend=iptables');
     assert.equal(once.code, 0, once.stderr);
-    assert.equal((await node.agent('cleanup')).code, 0);
+    for (const args of [['cleanup'], ['render', '--live', '--backend=nftables']]) {
+      const { code, stdout, stderr } = await node.agent(...args);
+      assert.equal(code, 1, stdout);
+      assert.match(stderr, /cannot load the native module: .*; use an image/);
+    }
+    const blind = await node.agent('cleanup', '--netlink=off');
+    assert.equal(blind.code, 0, blind.stderr);
+    assert.match(blind.stderr, /nftables: not read/);
   });
 });
