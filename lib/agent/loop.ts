@@ -32,7 +32,7 @@ export interface AgentOptions {
   readonly cpuTime: () => number;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
-  /** Takes the lock against a second agent, once. Called before the first sync, and while a start waits for a valid config. */
+  /** Takes the lock against a second agent, unless this process has it. Called at each trigger, before the kernel is read. */
   readonly lock: () => Promise<void>;
   /**
    * Opens the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
@@ -124,35 +124,25 @@ export async function* syncs(
   const { families } = loading.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
-  let hasApplied = false;
+  let applied: readonly Policy[] | undefined;
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
     if (needsConfig(trigger.reason)) await reader.read();
+    await lock();
     const { valid } = reader;
     if (valid === undefined) {
-      await lock();
       yield { kind: 'no valid config', interval: loading.resyncInterval };
       continue;
     }
     compiled = compile(valid.config, compiled, families, ownAddresses, log);
     const { policies, policyChanges } = compiled;
-    if (opened === undefined) {
-      await lock();
-      opened = announceDataplane(await retrying(open, retry), observer, log);
-    }
+    opened ??= announceDataplane(await retrying(open, retry), observer, log);
     const before = cpuTime();
-    const context = { hasApplied, policyChanges, retry, observer, log };
-    let written: Written | undefined;
-    while (written === undefined) {
-      const { dataplane, fallBack } = opened;
-      written = await syncAll(policies, dataplane, trigger, context).catch(async (error: unknown) => {
-        if (hasApplied || fallBack === undefined) throw error;
-        opened = announceDataplane(await fallBack(error), observer, log);
-        return undefined;
-      });
-    }
-    hasApplied = true;
+    const context = { applied, policyChanges, retry, observer, log };
+    const { written, used } = await syncOrFallBack(policies, opened, trigger, context);
+    opened = used;
+    applied = policies;
     // Only syncs that other programs cause are paced by what they cost.
     const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
     const { dataplane } = opened;
@@ -198,8 +188,8 @@ function compile(
 }
 
 interface SyncOptions {
-  /** Whether this process has applied a policy before. */
-  readonly hasApplied: boolean;
+  /** The policies that this process has applied last; undefined at its first sync. */
+  readonly applied: readonly Policy[] | undefined;
   /** As in `Compiled`; undefined also if the policies are not new with this sync. */
   readonly policyChanges: ChangesByFamily | undefined;
   readonly retry: RetryOptions;
@@ -209,16 +199,32 @@ interface SyncOptions {
 
 type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'driftBy' | 'inSync'>;
 
+/** Syncs in the dataplane, or at first in the one that follows it if it cannot hold the rules. */
+async function syncOrFallBack(
+  policies: readonly Policy[],
+  opened: Opened,
+  trigger: Trigger,
+  options: SyncOptions,
+): Promise<{ readonly written: Written; readonly used: Opened }> {
+  try {
+    return { written: await syncAll(policies, opened.dataplane, trigger, options), used: opened };
+  } catch (error) {
+    if (options.applied !== undefined || opened.fallBack === undefined) throw error;
+    const next = announceDataplane(await opened.fallBack(error), options.observer, options.log);
+    return syncOrFallBack(policies, next, trigger, options);
+  }
+}
+
 /** Brings the policies into the kernel, and tells the observer and the log. */
 async function syncAll(
   policies: readonly Policy[],
   dataplane: Dataplane,
   trigger: Trigger,
-  { hasApplied, policyChanges, retry, observer, log }: SyncOptions,
+  { applied, policyChanges, retry, observer, log }: SyncOptions,
 ): Promise<Written> {
   const { changes, inSync, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
-    hasApplied,
+    hasApplied: applied !== undefined,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
   }).catch((error: unknown) => {
     observer.onFailure(policies.map(({ family }) => family));
