@@ -1,5 +1,5 @@
 import { type Family, formatAddress } from '../../cidr/address.ts';
-import type { KnownExpression } from '../../netlink/expressions.ts';
+import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 
 /** Names of ipsets by index: a rule holds only the index. */
 export type SetNames = ReadonlyMap<number, string>;
@@ -252,7 +252,7 @@ function natPrefix(addressBytes: 4 | 16): Kind {
   const text = (info: Buffer, at: number, { family }: Context) => {
     const [first, last] = [at, at + addressBytes].map((one) => bytesOfAddress(info, one, family));
     const mask = first && last && Buffer.from(first.map((byte, index) => ~(byte ^ (last[index] ?? 0))));
-    return first && mask && prefixText(family, first, mask).replace(/\/32$/, '');
+    return first && mask && prefixText(family, first, mask);
   };
   return { bytes: 2 * addressBytes, text };
 }
@@ -303,7 +303,7 @@ const connmark = (mode: number): readonly Row[] => [
 const AT_MOST_ONE: Kind = { bytes: 2, text: (info, at) => (info.readUInt16LE(at) <= 1 ? '' : undefined) };
 const SPI: Kind = { bytes: 4, text: (info, at) => hex(info.readUInt32BE(at)) };
 const IPSEC_PROTOCOL = choice({ 50: 'esp', 51: 'ah', 108: 'ipcomp' });
-const IPSEC_MODE = choice({ 1: 'transport', 2: 'tunnel' });
+const IPSEC_MODE = choice({ 0: 'transport', 1: 'tunnel' });
 const [POLICY_FLAGS, POLICY_MATCH] = [304, 74];
 const icmp = (option: string): readonly Row[] => [{ option, kind: ICMP, at: 0, not: [3, 1] }];
 
@@ -432,6 +432,15 @@ const LAYOUTS: Readonly<Record<string, readonly Row[]>> = {
     { option: '--zone', kind: U16, at: 2, default: '0' },
   ],
 };
+
+/** The indexes of the ipsets that a rule asks for. */
+export function ipsetsIn(expressions: readonly Expression[]): readonly number[] {
+  return expressions.flatMap((one) =>
+    one.name === 'match' && one.extension === 'set' && one.info !== undefined
+      ? Buffer.from(one.info.slice(0, 4), 'hex').readUInt16LE()
+      : [],
+  );
+}
 
 /** A match or target of iptables; undefined if its data is not known, or holds what these words do not say. */
 export function extensionText(

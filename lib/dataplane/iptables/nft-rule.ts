@@ -334,21 +334,30 @@ class Reader {
   }
 }
 
-/** The question of a comparison; undefined if the operation is not known. */
+/** The question of a comparison, as iptables writes it: as a range; undefined if the operation is not known. */
 function testOf(operation: number, first: Buffer, last?: Buffer, mask?: Buffer): Test | undefined {
+  const range = (from: Buffer, to: Buffer) => ({ isNot: false, first: from, last: to, mask });
+  const [lowest, highest] = [Buffer.alloc(first.length), Buffer.alloc(first.length, 0xff)];
   switch (operation) {
     case NFT_CMP.equal:
     case NFT_CMP.notEqual:
       return { isNot: operation === NFT_CMP.notEqual, first, last, mask };
-    case NFT_CMP.atMost:
-    case NFT_CMP.above:
-      return { isNot: operation === NFT_CMP.above, first: Buffer.alloc(first.length), last: first, mask };
-    case NFT_CMP.atLeast:
     case NFT_CMP.below:
-      return { isNot: operation === NFT_CMP.below, first, last: Buffer.alloc(first.length, 0xff), mask };
+      return range(lowest, plus(first, -1));
+    case NFT_CMP.atMost:
+      return range(lowest, first);
+    case NFT_CMP.above:
+      return range(plus(first, 1), highest);
+    case NFT_CMP.atLeast:
+      return range(first, highest);
     default:
       return undefined;
   }
+}
+
+function plus(number: Buffer, difference: number): Buffer {
+  const digits = (BigInt(`0x${number.toString('hex')}`) + BigInt(difference)).toString(16);
+  return Buffer.from(digits.padStart(2 * number.length, '0'), 'hex');
 }
 
 /** False if the rule has the option already: iptables has no words for both. */
