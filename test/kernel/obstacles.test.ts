@@ -3,16 +3,22 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
-import { addressFrom } from '../unit/cidr/support.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
+import { addressFrom } from '../unit/cidr/support.ts';
 import { BOX_KINDS, createLab, FAMILIES, type Lab, policyOf } from './support.ts';
 
 /** What another program has made with nft, and the beginning of what is said about it. */
 const OBSTACLES = [
   ['{ flags dormant; }', 'is dormant'],
-  ['{ chain POSTROUTING { type nat hook postrouting priority 100; policy drop; }; }', 'the policy of the chain'],
+  [
+    '{ chain POSTROUTING { type nat hook postrouting priority 100; policy drop; }; }',
+    'the policy of the chain',
+  ],
   ['{ chain POSTROUTING { type nat hook postrouting priority 50; }; }', 'type nat, hook 4, priority 50'],
-  ['{ chain POSTROUTING { type filter hook postrouting priority 100; }; }', 'type filter, hook 4, priority 100'],
+  [
+    '{ chain POSTROUTING { type filter hook postrouting priority 100; }; }',
+    'type filter, hook 4, priority 100',
+  ],
   ['{ chain POSTROUTING { type nat hook input priority 100; }; }', 'type nat, hook 1, priority 100'],
   ['{ chain POSTROUTING { }; }', 'it has no hook'],
 ] as const;

@@ -72,14 +72,17 @@ async function findCallers(
 ): Promise<ReadonlyMap<string, string>> {
   const { jumps } = found;
   // Mostly there is the agent's jump, which all packets take: no other rule that leads to the chain matters.
-  const isEntered = jumps.every(({ number }) => number === undefined) && jumps.some(({ spec }) => sameRule(spec, renderJump(chain)));
+  const isEntered =
+    jumps.every(({ number }) => number === undefined) &&
+    jumps.some(({ spec }) => sameRule(spec, renderJump(chain)));
   const callers = new Map<string, string>();
   for (const [name, count, matters] of [
     [chain, jumps.length, rewrite || !isEntered],
     [secondChain(chain), 0, found.hasSecond && (rewrite || found.leftover !== undefined)],
   ] as const) {
     const references = matters ? ((await tool.references(name)) ?? 0) : 0;
-    if (references > count + ownCallers(name, found)) callers.set(name, await foreignCaller(tool, name, chain));
+    if (references > count + ownCallers(name, found))
+      callers.set(name, await foreignCaller(tool, name, chain));
   }
   return callers;
 }

@@ -203,10 +203,7 @@ function ruleDifferences(
   return added.length + removed.length > 0 ? ['rules differ'] : ['rule order differs'];
 }
 
-function jumpDifferences(
-  jumps: IptablesObservation['jumps'],
-  jump: string,
-): readonly DifferenceKind[] {
+function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): readonly DifferenceKind[] {
   const good = jumps.filter(({ spec }) => sameRule(spec, jump)).length;
   return [
     ...(jumps.length === 0 ? (['jump missing'] as const) : []),

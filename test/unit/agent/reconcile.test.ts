@@ -160,7 +160,13 @@ describe('reconciling', () => {
       { read: async () => assert.ok(!isWriting) },
     );
     const { changes } = await kernel.run();
-    assert.deepEqual(kernel.done.slice(2), ['apply IPv4', 'apply IPv6', ...OBSERVE, 'apply IPv6', ...OBSERVE]);
+    assert.deepEqual(kernel.done.slice(2), [
+      'apply IPv4',
+      'apply IPv6',
+      ...OBSERVE,
+      'apply IPv6',
+      ...OBSERVE,
+    ]);
     assert.deepEqual([...changes.keys()], ['IPv4', 'IPv6']);
   });
 

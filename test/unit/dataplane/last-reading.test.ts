@@ -20,7 +20,10 @@ function readerOf({ mock }: TestContext, ...touched: readonly Touched[]) {
   mock.method(performance, 'now', () => now);
   const rest = [...touched];
   const requests: Partial<Requests> = {
-    generation: async () => ({ id: (generation += 1), process: 'nft' }),
+    generation: async () => {
+      generation += 1;
+      return { id: generation, process: 'nft' };
+    },
   };
   const netlink: Pick<Netlink, 'use' | 'takeTouched'> = {
     use: (use) => use(requests as Requests),
