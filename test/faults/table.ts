@@ -252,20 +252,15 @@ export const FAULTS: readonly Fault[] = [
     name: 'jump: a missing one is not noticed',
     edits: [
       [
-        "observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);",
-        'observed.jumps.length < 2 && sameRule(observed.jumps[0] ?? jump, jump);',
+        "jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);",
+        'jumps.length < 2 && sameRule(jumps[0]?.spec ?? jump, jump);',
       ],
     ],
     noticedBy: [['kernel/iptables.test.ts', 'repairs a deleted jump']],
   },
   {
     name: 'jump: an outdated or duplicated one stays',
-    edits: [
-      [
-        "observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);",
-        'observed.jumps.length > 0;',
-      ],
-    ],
+    edits: [["jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);", 'jumps.length > 0;']],
     noticedBy: [
       ['kernel/iptables.test.ts', 'repairs a jump there three times'],
       ['kernel/iptables.test.ts', 'repairs the jump of ip-masq-agent-v2 in place'],
@@ -324,7 +319,10 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'events: changes that a sync has covered lead to another one',
     edits: [
-      ['return known === undefined || ((id - known) | 0) > 0;', 'return known === undefined || id >= 0;'],
+      [
+        'return covered === undefined || ((id - covered) | 0) > 0;',
+        'return covered === undefined || id >= 0;',
+      ],
     ],
     noticedBy: [['agent/kernel-events.test.ts', 'unless a sync has covered them']],
   },

@@ -191,7 +191,7 @@ function obstacleIn(
     [
       owner !== undefined,
       `another process owns the table ${table} (netlink port ${owner}, mostly the process id): only that process may change it`,
-      `end that process, with which the table goes${other}`,
+      `end that process: the table goes with it${other}`,
     ],
     [
       chain !== undefined && !isInPlace,
