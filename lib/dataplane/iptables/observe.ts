@@ -114,44 +114,66 @@ export async function readChains(
     texts.set(reply.handle, text);
     return text;
   };
-  const list = async (name: string) => {
+  const list = async (name: string): Promise<ListedChain | undefined> => {
     const found = await requests.chain({ ...nat, chain: name });
-    return found && { use: found.use, rules: await requests.rules({ ...nat, chain: name }) };
+    if (found === undefined) return undefined;
+    const replies = await requests.rules({ ...nat, chain: name });
+    return { use: found.use, replies, rules: replies.map((reply) => ({ spec: textOf(reply).spec })) };
   };
   const [first, second] = [await list(chain), await list(secondChain(chain))];
   const entering = await requests.rules(postrouting, chain);
-  const specs = (listed: typeof first) => listed?.rules.map((reply) => ({ spec: textOf(reply).spec }));
-  const chains = joinChains(chain, specs(first), specs(second));
+  const chains = joinChains(chain, first?.rules, second?.rules);
   const callers = new Map<string, string>();
   for (const [name, listed, jumps] of [
-    [chain, first, entering],
-    [secondChain(chain), second, []],
+    [chain, first, entering.length],
+    [secondChain(chain), second, 0],
   ] as const) {
-    const references = (listed?.use ?? 0) - (listed?.rules.length ?? 0);
-    if (references > jumps.length + ownCallers(name, chains))
+    const references = listed === undefined ? 0 : listed.use - listed.replies.length;
+    if (references > jumps + ownCallers(name, chains))
       callers.set(name, await foreignCaller(requests, family, chain, name));
   }
-  // If other rules lead to the chain, the plan could not prove that it deletes the right ones by their numbers.
-  const isExact = (reply: RuleReply) => textOf(reply).isExact && isWritable(textOf(reply).spec);
-  const jumps = callers.has(chain) ? entering.filter(isExact) : entering;
-  const all = jumps.every(isExact) ? [] : (await requests.rules(postrouting)).map(({ handle }) => handle);
-  const observation = {
-    family,
-    ...chains,
-    jumps: jumps.map((reply): Jump => {
-      const { spec } = textOf(reply);
-      // A rule that is gone by now has number 0, with which the transaction fails.
-      return isExact(reply) ? { spec } : { spec, number: all.indexOf(reply.handle) + 1 };
-    }),
-    postrouting: all.length,
-    callers,
-    obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
-  };
+  const jumps = entering.map((reply) => ({ ...textOf(reply), handle: reply.handle }));
   return {
-    observation,
-    packets: [...(first?.rules ?? []), ...(second?.rules ?? [])].map(({ packets }) => packets),
+    observation: {
+      family,
+      ...chains,
+      ...(await numberJumps(jumps, callers.has(chain), () => requests.rules(postrouting))),
+      callers,
+      obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
+    },
+    packets: [first, second].flatMap((listed) => listed?.replies.map(({ packets }) => packets) ?? []),
     texts,
     table: table.handle,
+  };
+}
+
+interface ListedChain {
+  /** How many rules it holds, and how many lead to it. */
+  readonly use: number;
+  readonly replies: readonly RuleReply[];
+  readonly rules: readonly { readonly spec: string }[];
+}
+
+/**
+ * The jumps with numbers where they need one.
+ *
+ * @param hasCallers whether other rules lead to the chain: then the plan could not prove that it deletes the right rules
+ */
+async function numberJumps(
+  jumps: readonly (NftRuleText & { readonly handle: number })[],
+  hasCallers: boolean,
+  list: () => Promise<readonly RuleReply[]>,
+): Promise<Pick<IptablesObservation, 'jumps' | 'postrouting'>> {
+  const isClear = ({ spec, isExact }: NftRuleText) => isExact && isWritable(spec);
+  const deletable = hasCallers ? jumps.filter(isClear) : jumps;
+  const handles = deletable.every(isClear) ? [] : (await list()).map(({ handle }) => handle);
+  return {
+    jumps: deletable.map((jump) => {
+      // A rule that is gone by now has number 0, with which the transaction fails.
+      const number = isClear(jump) ? undefined : handles.indexOf(jump.handle) + 1;
+      return { spec: jump.spec, number };
+    }),
+    postrouting: handles.length,
   };
 }
 
