@@ -94,10 +94,8 @@ export function iptablesDataplane(
   };
   const read = async (family: Family, rewrite: boolean) => {
     const reading = await reader?.read(family, rewrite).catch(noAnswer);
-    if (reading === undefined) {
-      const mayHide = mode === 'nft';
-      return { found: await observe(tools[family], chain, { mayHide, rewrite }), generation: undefined };
-    }
+    const how = { mayHide: mode === 'nft', rewrite };
+    if (reading === undefined) return { found: await observe(tools[family], chain, how) };
     const { found, generation } = reading;
     // No event tells when another chain leads to the agent's no more.
     if (found.observation.callers.size > 0) reader?.forget(family);
