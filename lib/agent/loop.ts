@@ -100,6 +100,8 @@ export interface Sync {
   readonly driftBy: readonly string[] | undefined;
   /** Whether the kernel was found to hold the policies at the end. */
   readonly inSync: boolean;
+  /** The generation of nf_tables in which it held the policy of each family; absent if it did not, or netlink does not tell it. */
+  readonly generations: ReadonlyMap<Family, number>;
   /** Milliseconds of CPU of a sync that events of the kernel have caused; 0 for other syncs. */
   readonly cost: number;
   /** Milliseconds until the next sync without a change. */
@@ -197,7 +199,7 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
-type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'driftBy' | 'inSync'>;
+type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'driftBy' | 'inSync' | 'generations'>;
 
 /** Syncs in the dataplane, or at first in the one that follows it if it cannot hold the rules. */
 async function syncOrFallBack(
@@ -222,9 +224,9 @@ async function syncAll(
   trigger: Trigger,
   { applied, policyChanges, retry, observer, log }: SyncOptions,
 ): Promise<Written> {
-  const { changes, inSync, undeletable } = await reconcile(dataplane, policies, {
+  const { changes, inSync, generations, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
-    hasApplied: applied !== undefined,
+    applied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
   }).catch((error: unknown) => {
     observer.onFailure(policies.map(({ family }) => family));
@@ -255,6 +257,7 @@ async function syncAll(
     newVerdicts,
     driftBy: isDrift ? (trigger.by ?? []) : undefined,
     inSync,
+    generations,
   };
 }
 

@@ -18,6 +18,8 @@ interface Values {
   /** Bytes of a packet, as hexadecimal digits. */
   readonly value: string;
   readonly verdict: VerdictData;
+  /** Private data of an extension of iptables, as hexadecimal digits. */
+  readonly bytes: string;
 }
 
 /** What becomes of a packet: a positive code is netfilter's (NF_ACCEPT), a negative one of nf_tables (NFT_RETURN). */
@@ -53,7 +55,9 @@ const LAYOUTS = {
   ct: { to: [1, 'u32'], key: [2, 'u32'], from: [4, 'u32'] },
   fib: { to: [1, 'u32'], result: [2, 'u32'], flags: [3, 'u32'] },
   immediate: { to: [1, 'u32'], value: [2, 'value'], verdict: [2, 'verdict'] },
+  limit: { rate: [1, 'u64'], unit: [2, 'u64'], burst: [3, 'u32'], type: [4, 'u32'], flags: [5, 'u32'] },
   lookup: { set: [1, 'text'], from: [2, 'u32'], to: [3, 'u32'], id: [4, 'u32'], flags: [5, 'u32'] },
+  match: { extension: [1, 'text'], revision: [2, 'u32'], info: [3, 'bytes'] },
   masq: { flags: [1, 'u32'], fromPort: [2, 'u32'], toPort: [3, 'u32'] },
   meta: { to: [1, 'u32'], key: [2, 'u32'], from: [3, 'u32'] },
   nat: {
@@ -68,6 +72,7 @@ const LAYOUTS = {
   numgen: { to: [1, 'u32'], modulus: [2, 'u32'], type: [3, 'u32'], offset: [4, 'u32'] },
   payload: { to: [1, 'u32'], base: [2, 'u32'], offset: [3, 'u32'], length: [4, 'u32'] },
   range: { from: [1, 'u32'], operation: [2, 'u32'], first: [3, 'value'], last: [4, 'value'] },
+  target: { extension: [1, 'text'], revision: [2, 'u32'], info: [3, 'bytes'] },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Field>>>>;
 
 type Layouts = typeof LAYOUTS;
@@ -93,8 +98,8 @@ const NFTA_EXPR = { name: 1, data: 2 } as const;
 const NFTA_LIST_ELEM = 1;
 const NFTA_DATA = { value: 1, verdict: 2 } as const;
 const NFTA_VERDICT = { code: 1, chain: 2 } as const;
-/** NFTA_COUNTER_PAD, the only padding among the attributes above. */
-const PADDING: Readonly<Record<string, number>> = { counter: 3 };
+/** NFTA_COUNTER_PAD and NFTA_LIMIT_PAD, the only padding among the attributes above. */
+const PADDING: Readonly<Record<string, number>> = { counter: 3, limit: 6 };
 
 const READ: { readonly [Kind in keyof Values]: (payload: Span) => Values[Kind] | undefined } = {
   u32: (payload) => Number(unsigned(payload, 4)),
@@ -111,6 +116,7 @@ const READ: { readonly [Kind in keyof Values]: (payload: Span) => Values[Kind] |
     const chain = find(parts, NFTA_VERDICT.chain);
     return { code, ...(chain && { chain: text(chain) }) };
   },
+  bytes: hex,
 };
 
 const WRITE: {
@@ -126,6 +132,7 @@ const WRITE: {
       ...(chain === undefined ? [] : [attribute(NFTA_VERDICT.chain, chain)]),
     ]),
   ],
+  bytes: (value) => Buffer.from(value, 'hex'),
 };
 
 /** Expressions whose bytes change with packets, and are left out. */

@@ -10,7 +10,19 @@ import { Connection } from './connection.ts';
 import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { interrupted, malformed, NetlinkError } from './error.ts';
 import { targetOf } from './expressions.ts';
-import { attribute, type Message, NFPROTO, NFT_MSG, NLM_F, type Request } from './messages.ts';
+import {
+  attribute,
+  attributesOf,
+  bytesOf,
+  find,
+  IPSET_MSG,
+  type Message,
+  NFPROTO,
+  NFT_MSG,
+  NLM_F,
+  type Request,
+  text,
+} from './messages.ts';
 import {
   type ChainReply,
   countElements,
@@ -39,6 +51,10 @@ interface Size {
 const TABLE_NAME = 1;
 /** NFTA_SET_NAME and NFTA_SET_ELEM_LIST_SET. */
 const SET_NAME = 2;
+
+/** IPSET_ATTR_PROTOCOL and so on, and IPSET_PROTOCOL, of linux/netfilter/ipset/ip_set.h. */
+const IPSET_ATTR = { protocol: 1, name: 2, index: 11 } as const;
+const IPSET_PROTOCOL = Buffer.of(7);
 
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
@@ -150,6 +166,18 @@ export class NfTables implements Disposable {
       if (error instanceof NetlinkError && error.code === 'EINVAL') return [];
       throw error;
     }
+  }
+
+  /** The name of an ipset, of which rules hold only the index; undefined if there is none. */
+  async ipsetName(index: number): Promise<string | undefined> {
+    const attributes = [
+      attribute(IPSET_ATTR.protocol, IPSET_PROTOCOL),
+      attribute(IPSET_ATTR.index, bytesOf(index, 2)),
+    ];
+    const type = IPSET_MSG.getByIndex;
+    const request = { type, reply: type, flags: NLM_F.ack, protocol: NFPROTO.IPv4.protocol, attributes };
+    const read = (reply: Message) => text(find(attributesOf(reply), IPSET_ATTR.name));
+    return (await this.#connection.ask(`get the name of ipset ${index}`, request, read))?.[0];
   }
 
   /**

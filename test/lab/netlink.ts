@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
+import type { Family } from '../../lib/netlink/messages.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { Events, TableChange } from '../../lib/netlink/watch.ts';
 import type { Box } from './box.ts';
@@ -14,6 +15,8 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> 
   changes(): Promise<readonly Events<TableChange>[]>;
   /** Carries out messages as they are, in one transaction: what no tool writes. */
   raw(messages: readonly RawMessage[]): Promise<void>;
+  /** Makes an ipset of type hash:ip. */
+  createIpset(family: Family, name: string): Promise<void>;
   /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
   flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
@@ -80,6 +83,8 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'commit',
     'natChains',
     'size',
+    'ipsetName',
+    'createIpset',
   ] as const;
   return {
     ...(Object.fromEntries(

@@ -19,6 +19,7 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     commit: none,
     natChains: none,
     size: none,
+    ipsetName: none,
     ...requests,
   });
   return new DataplaneNetlink({ openRequests, openWatch: none }, (failure) =>

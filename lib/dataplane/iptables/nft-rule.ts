@@ -1,0 +1,391 @@
+import type { Family } from '../../cidr/address.ts';
+import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
+import type { RuleReply } from '../../netlink/replies.ts';
+import { extensionText, prefixText, quoted, type SetNames, TCP_FLAGS } from './extensions.ts';
+
+export interface NftRuleText {
+  /**
+   * The words after `-A CHAIN`, as `iptables -S` prints them; what is not understood stands in brackets, with the extension's
+   * name.
+   */
+  readonly spec: string;
+  /** Whether iptables-restore reads the words back as this rule. */
+  readonly isExact: boolean;
+}
+
+/** Elements of anonymous sets, as text, by the name of the set. */
+export type AnonymousSets = ReadonlyMap<string, readonly string[]>;
+
+/** What a register holds: a field of the packet, and the mask that was put over it. */
+interface Loaded {
+  /** The key in FIELDS. */
+  readonly field: string;
+  readonly mask?: Buffer;
+}
+
+/** A question about a field. */
+interface Test {
+  readonly isNot: boolean;
+  readonly first: Buffer;
+  /** The end of a range. */
+  readonly last?: Buffer | undefined;
+  readonly mask?: Buffer | undefined;
+}
+
+interface Field {
+  /** The option. */
+  readonly option: string;
+  /** The match that has the option; undefined for an option of every rule. `tcp` stands for the protocol of the rule. */
+  readonly match?: string;
+  /** @returns undefined if there are no words for it */
+  readonly text: (test: Test, family: Family) => string | undefined;
+}
+
+/** Options that come before all matches, and those of tcp and udp, in the order of iptables. */
+const HEAD = ['-s', '-d', '-i', '-o', '-p', '-f'] as const;
+const TRANSPORT = ['--sport', '--dport', '--tcp-flags'] as const;
+
+/** Protocols that iptables names without /etc/protocols (libxtables, xtables_chain_protos). */
+const PROTOCOLS: Readonly<Record<number, string>> = {
+  1: 'icmp',
+  6: 'tcp',
+  17: 'udp',
+  50: 'esp',
+  51: 'ah',
+  58: 'ipv6-icmp',
+  132: 'sctp',
+  135: 'ipv6-mh',
+  136: 'udplite',
+};
+
+const plainly =
+  (text: (first: Buffer) => string | undefined): Field['text'] =>
+  ({ first, last, mask }) =>
+    last || mask ? undefined : text(first);
+
+const address = (option: string): Field => ({
+  option,
+  text: ({ first, last, mask }, family) => {
+    const bytes = family === 'IPv4' ? 4 : 16;
+    const full = Buffer.alloc(bytes);
+    first.copy(full);
+    // A prefix of whole bytes is a shorter load.
+    const masked = Buffer.alloc(bytes);
+    (mask ?? Buffer.alloc(first.length, 0xff)).copy(masked);
+    return last || first.length > bytes ? undefined : prefixText(family, full, masked);
+  },
+});
+
+const link = (option: string): Field => ({
+  option,
+  // A name without a zero at its end is a beginning.
+  text: plainly((name) => {
+    const end = name.indexOf(0);
+    return end < 0 ? `${name.toString()}+` : name.toString('utf8', 0, end);
+  }),
+});
+
+const port = (option: string): Field => ({
+  option,
+  match: 'tcp',
+  text: ({ first, last, mask }) => {
+    if (mask || first.length !== 2) return undefined;
+    const [low, high] = [first, last ?? first].map((one) => one.readUInt16BE());
+    return low === high ? `${low}` : `${low}:${high}`;
+  },
+});
+
+const PROTOCOL: Field = {
+  option: '-p',
+  text: plainly(([number = 0]) => PROTOCOLS[number] ?? `${number}`),
+};
+
+const hex = (bytes: Buffer) => `0x${bytes.readUInt32LE().toString(16)}`;
+
+const MARK: Field = {
+  option: '--mark',
+  match: 'mark',
+  text: ({ first, last, mask }) =>
+    last ? undefined : `${hex(first)}${mask === undefined ? '' : `/${hex(mask)}`}`,
+};
+
+const FRAGMENT_OFFSET = Buffer.from('1fff', 'hex');
+
+const SOURCE_PORT = 'payload 2 0';
+const DESTINATION_PORT = 'payload 2 2';
+
+/** Fields of both families: `meta KEY` or `payload BASE OFFSET`, where base 1 is the network and 2 the transport header. */
+const COMMON: Readonly<Record<string, Field>> = {
+  'meta 3': MARK,
+  'meta 6': link('-i'),
+  'meta 7': link('-o'),
+  'meta 16': PROTOCOL,
+  [SOURCE_PORT]: port('--sport'),
+  [DESTINATION_PORT]: port('--dport'),
+  'payload 2 13': {
+    option: '--tcp-flags',
+    match: 'tcp',
+    text: ({ first, last, mask = Buffer.of(0xff) }, family) =>
+      last ? undefined : TCP_FLAGS.text(Buffer.concat([mask, first]), 0, { family, names: undefined }),
+  },
+};
+
+const FIELDS: Readonly<Record<Family, Readonly<Record<string, Field>>>> = {
+  IPv4: {
+    ...COMMON,
+    'payload 1 12': address('-s'),
+    'payload 1 16': address('-d'),
+    'payload 1 9': PROTOCOL,
+    'payload 1 6': {
+      option: '-f',
+      text: ({ first, mask }) =>
+        mask?.equals(FRAGMENT_OFFSET) && first.readUInt16BE() === 0 ? '' : undefined,
+    },
+  },
+  IPv6: { ...COMMON, 'payload 1 8': address('-s'), 'payload 1 24': address('-d'), 'payload 1 6': PROTOCOL },
+};
+
+/** Verdicts of nf_tables and netfilter. */
+const VERDICTS: Readonly<Record<number, (chain: string) => string>> = {
+  [-5]: () => '-j RETURN',
+  [-4]: (chain) => `-g ${chain}`,
+  [-3]: (chain) => `-j ${chain}`,
+  0: () => '-j DROP',
+  1: () => '-j ACCEPT',
+};
+
+/** Comparisons; 0 and 1 are those of ranges too. */
+const NFT_CMP = { equal: 0, notEqual: 1, below: 2, atMost: 3, above: 4, atLeast: 5 } as const;
+
+/** Units of a rate, which iptables counts in parts of a second (XT_LIMIT_SCALE). */
+const UNITS = [
+  ['day', 864_000_000],
+  ['hour', 36_000_000],
+  ['min', 600_000],
+  ['sec', 10_000],
+] as const;
+const DEFAULT_BURST = 5;
+
+/**
+ * What iptables-nft prints of a rule.
+ *
+ * @param sets elements of anonymous sets
+ * @param names names of ipsets by index
+ */
+export function iptablesRule(
+  family: Family,
+  { expressions, comment }: Pick<RuleReply, 'expressions' | 'comment'>,
+  sets?: AnonymousSets,
+  names?: SetNames,
+): NftRuleText {
+  const reader = new Reader(family, sets, names);
+  for (const expression of expressions) reader.read(expression);
+  if (comment !== undefined) reader.add('comment', `--comment ${quoted(comment)}`);
+  return reader.rule();
+}
+
+class Reader {
+  readonly #family: Family;
+  readonly #sets: AnonymousSets | undefined;
+  readonly #names: SetNames | undefined;
+  readonly #registers = new Map<number | undefined, Loaded>();
+  readonly #head = new Map<string, string>();
+  /** Options of tcp or udp. */
+  readonly #transport = new Map<string, string>();
+  /** Each is `-m NAME` with its options, or the place of `#transport`. */
+  readonly #matches: (string | ReadonlyMap<string, string>)[] = [];
+  #target: string | undefined;
+  #isExact = true;
+
+  constructor(family: Family, sets: AnonymousSets | undefined, names: SetNames | undefined) {
+    this.#family = family;
+    this.#sets = sets;
+    this.#names = names;
+  }
+
+  rule(): NftRuleText {
+    const matches = this.#matches.flatMap((one) =>
+      typeof one === 'string' ? one : [`-m ${this.#protocol()}`, ...inOrder(TRANSPORT, one)],
+    );
+    const spec = [...inOrder(HEAD, this.#head), ...matches, this.#target ?? ''].filter(Boolean).join(' ');
+    return { spec, isExact: this.#isExact };
+  }
+
+  add(match: string, words: string): true {
+    this.#matches.push(`-m ${match} ${words}`);
+    return true;
+  }
+
+  read(expression: Expression): void {
+    if (!this.#understands(expression)) this.#unknown(nameOf(expression, this.#sets));
+  }
+
+  #unknown(what: string): void {
+    this.#matches.push(`[${what}]`);
+    this.#isExact = false;
+  }
+
+  #understands(one: Expression): boolean {
+    switch (one.name) {
+      case 'counter':
+        return true;
+      case 'meta':
+        return one.to !== undefined && this.#load(one.to, { field: `meta ${one.key}` });
+      case 'payload':
+        return one.to !== undefined && this.#load(one.to, { field: `payload ${one.base} ${one.offset}` });
+      case 'bitwise':
+        return this.#mask(one);
+      case 'cmp':
+        return this.#test(one.from, one.operation, one.value);
+      case 'range':
+        return this.#test(one.from, one.operation, one.first, one.last);
+      case 'immediate':
+        return this.#decide(one.verdict && VERDICTS[one.verdict.code]?.(one.verdict.chain ?? ''));
+      case 'limit':
+        return this.#limit(one);
+      case 'masq':
+        return one.fromPort === undefined && this.#decide(`-j ${masqueradeText(one.flags)}`);
+      case 'match':
+      case 'target':
+        return this.#extension(one);
+      default:
+        return false;
+    }
+  }
+
+  #load(register: number, loaded: Loaded): true {
+    this.#registers.set(register, loaded);
+    return true;
+  }
+
+  #mask({
+    from,
+    to,
+    mask = '',
+    xor = '',
+    operation,
+  }: KnownExpression & { readonly name: 'bitwise' }): boolean {
+    const loaded = this.#registers.get(from);
+    if (to === undefined || loaded === undefined || loaded.mask || operation || !/^0*$/.test(xor))
+      return false;
+    return this.#load(to, { ...loaded, mask: Buffer.from(mask, 'hex') });
+  }
+
+  #test(register: number | undefined, operation = 0, first = '', last?: string): boolean {
+    const { field = '', mask } = this.#registers.get(register) ?? {};
+    const from = Buffer.from(first, 'hex');
+    const test = testOf(operation, from, last === undefined ? last : Buffer.from(last, 'hex'), mask);
+    if (test === undefined) return false;
+    if (field !== SOURCE_PORT || from.length !== 4 || last !== undefined || mask)
+      return this.#ask(field, test);
+    // Before 1.8.11, iptables-nft asks for both ports at once if it can.
+    const isKnown = this.#ask(SOURCE_PORT, { ...test, first: from.subarray(0, 2) });
+    return this.#ask(DESTINATION_PORT, { ...test, first: from.subarray(2) }) && isKnown;
+  }
+
+  #ask(field: string, test: Test): boolean {
+    const { option, match, text } = FIELDS[this.#family][field] ?? {};
+    const value = text?.(test, this.#family);
+    if (option === undefined || value === undefined) return false;
+    // Fragments are those whose offset is not 0.
+    const words = `${test.isNot === (option !== '-f') ? '! ' : ''}${option} ${value}`.trimEnd();
+    if (match === 'mark') return this.add(match, words);
+    if (match === undefined) return addOnce(this.#head, option, words);
+    if (!['tcp', 'udp'].includes(this.#protocol())) return false;
+    if (this.#transport.size === 0) this.#matches.push(this.#transport);
+    return addOnce(this.#transport, option, words);
+  }
+
+  #protocol(): string {
+    return this.#head.get('-p')?.slice('-p '.length) ?? '';
+  }
+
+  #decide(target: string | undefined): boolean {
+    if (target === undefined || this.#target !== undefined) return false;
+    this.#target = target;
+    return true;
+  }
+
+  #limit({
+    rate = 0n,
+    unit = 0n,
+    burst = 0,
+    type,
+    flags,
+  }: KnownExpression & { readonly name: 'limit' }): boolean {
+    if (type || flags || rate === 0n) return false;
+    const period = Math.trunc((Number(unit) * UNITS[3][1]) / Number(rate));
+    // iptables prints the shortest unit behind which the rate is a number of it.
+    const end = UNITS.findIndex(
+      ([, parts], index) => index > 0 && (period > parts || Math.trunc(parts / period) < parts % period),
+    );
+    const [name, parts] = UNITS.at(end < 0 ? -1 : end - 1) ?? UNITS[0];
+    const most = burst === DEFAULT_BURST ? '' : ` --limit-burst ${burst}`;
+    return this.add('limit', `--limit ${Math.trunc(parts / period)}/${name}${most}`);
+  }
+
+  #extension(one: KnownExpression & { readonly name: 'match' | 'target' }): boolean {
+    const found = extensionText(one, { family: this.#family, names: this.#names });
+    if (found === undefined) return false;
+    this.#isExact &&= found.isExact;
+    if (one.name === 'target') return this.#decide(`-j ${found.words}`);
+    this.#matches.push(`-m ${found.words}`);
+    return true;
+  }
+}
+
+/** The question of a comparison, as iptables writes it: as a range; undefined if the operation is not known. */
+function testOf(operation: number, first: Buffer, last?: Buffer, mask?: Buffer): Test | undefined {
+  const range = (from: Buffer, to: Buffer) => ({ isNot: false, first: from, last: to, mask });
+  const [lowest, highest] = [Buffer.alloc(first.length), Buffer.alloc(first.length, 0xff)];
+  switch (operation) {
+    case NFT_CMP.equal:
+    case NFT_CMP.notEqual:
+      return { isNot: operation === NFT_CMP.notEqual, first, last, mask };
+    case NFT_CMP.below:
+      return range(lowest, plus(first, -1));
+    case NFT_CMP.atMost:
+      return range(lowest, first);
+    case NFT_CMP.above:
+      return range(plus(first, 1), highest);
+    case NFT_CMP.atLeast:
+      return range(first, highest);
+    default:
+      return undefined;
+  }
+}
+
+function plus(number: Buffer, difference: number): Buffer {
+  const digits = (BigInt(`0x${number.toString('hex')}`) + BigInt(difference)).toString(16);
+  return Buffer.from(digits.padStart(2 * number.length, '0'), 'hex');
+}
+
+/** False if the rule has the option already: iptables has no words for both. */
+function addOnce(options: Map<string, string>, option: string, words: string): boolean {
+  if (options.has(option)) return false;
+  options.set(option, words);
+  return true;
+}
+
+function inOrder(order: readonly string[], options: ReadonlyMap<string, string>): readonly string[] {
+  return order.flatMap((option) => options.get(option) ?? []);
+}
+
+/** Flags of `masq` are those of `struct nf_nat_range`. */
+function masqueradeText(flags = 0): string {
+  return `MASQUERADE${flags & 4 ? ' --random' : ''}${flags & 16 ? ' --random-fully' : ''}`;
+}
+
+function nameOf(one: Expression, sets: AnonymousSets | undefined): string {
+  switch (one.name) {
+    case 'unknown':
+      return one.type;
+    case 'match':
+    case 'target':
+      return `${one.name} ${one.extension}`;
+    case 'lookup':
+      return `lookup ${sets?.get(one.set ?? '')?.join() ?? one.set}`;
+    default:
+      return one.name;
+  }
+}

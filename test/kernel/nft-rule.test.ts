@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { renderChain } from '../../lib/dataplane/iptables/chain.ts';
+import { iptablesRule } from '../../lib/dataplane/iptables/nft-rule.ts';
+import { createRuleLab, readCorpus } from '../lab/iptables-corpus.ts';
+import { randomRules } from '../lab/random-rules.ts';
+import { RUNS } from '../lab/runs.ts';
+import { policies, ruleOptions } from './arbitrary.ts';
+import { FAMILIES } from './support.ts';
+
+const CORPUS = await readCorpus();
+
+describe('rules of iptables-nft, read over netlink, are what iptables -S prints', () => {
+  for (const group of CORPUS.filter(({ family }) => FAMILIES.includes(family)))
+    it(`recorded rules of programs, ${group.family} ${group.table}`, async (context) => {
+      await using lab = await createRuleLab();
+      await lab.compare(context, group);
+    });
+
+  for (const family of FAMILIES) {
+    it(`the agent's own rules, ${family}`, async (context) => {
+      await using lab = await createRuleLab();
+      const property = fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
+        const rules = renderChain(policy, options).map(({ chain, spec }) => `-A ${chain} ${spec}`);
+        const printed = await lab.compare(context, { family, table: 'nat', rules });
+        assert.deepEqual(printed.toSorted(), rules.toSorted());
+      });
+      await fc.assert(property, { numRuns: 10 * RUNS });
+    });
+
+    it(`random combinations of matches, ${family}`, async (context) => {
+      await using lab = await createRuleLab();
+      const property = fc.asyncProperty(randomRules(family), async (rules) => {
+        await lab.compare(context, { family, table: 'nat', rules });
+      });
+      await fc.assert(property, { numRuns: 10 * RUNS });
+    });
+  }
+});
+
+describe('a rule that is not understood', () => {
+  const cases = [
+    [{ name: 'match', extension: 'nfacct', revision: 0, info: '00' }, '[match nfacct]'],
+    // Shorter than the kernel's structure, and with a flag that nobody knows.
+    [{ name: 'match', extension: 'mark', revision: 1, info: '0000' }, '[match mark]'],
+    [{ name: 'target', extension: 'MASQUERADE', revision: 0, info: `0100000040${'0'.repeat(38)}` }],
+    [{ name: 'unknown', type: 'queue', bytes: '' }, '[queue]'],
+    [{ name: 'lookup', set: '__set0' }, '[lookup 80,443]'],
+    [{ name: 'match', extension: 'set', revision: 4, info: `00000102${'0'.repeat(80)}` }],
+  ] as const;
+  const words = ['[target MASQUERADE]', '-m set --match-set [an ipset] src'];
+  for (const [expression, expected = words.shift()] of cases)
+    it(`is ${expected}`, () => {
+      const sets = new Map([['__set0', ['80', '443']]]);
+      const read = iptablesRule('IPv4', { expressions: [expression] }, sets);
+      assert.deepEqual(read, { spec: expected, isExact: false });
+    });
+});
