@@ -18,14 +18,15 @@ export const OUTPUT_BYTES = 8 * 1024 * 1024;
 /** Bytes that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
 export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
 
-/**
- * What one tool lists at once, because a tool that takes too much memory ends the container. Measured: nft 1.0.6 needs 10 kB
- * for a rule as JSON, and 1.3 kB for an element of any set of the table; iptables-nft 1.8.9 needs 1.1 kB for a rule.
- */
-export const MOST_LISTED = { nft: { rules: 1_000, elements: 4_000 }, iptables: { rules: 5_000 } } as const;
+/** What is read of one chain, and of one set, over netlink. Measured: 5,000 rules of iptables have 2 MB. */
+export const MOST_OF_CHAIN = { rules: 5_000, bytes: 4 * 1024 * 1024 } as const;
+export const MOST_ELEMENTS = 4_000;
 
-/** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
-export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
+/** Rules and chains that one reading of a node takes over netlink. */
+export const MOST_RULES = 20_000;
+
+/** Most chains to read of one base chain: in legacy mode each costs a process that loads the whole table. */
+export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 2_000, legacy: 32 };
 
 /** How many values are worked on before other work of the process goes on. */
 const AT_ONCE = 1_000;
@@ -35,8 +36,9 @@ export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */
 export class TooManyRules extends Error {
-  constructor() {
-    super('there are too many foreign rules to analyse');
+  /** @param limit which limit, in words */
+  constructor(limit: string) {
+    super(`there are too many foreign rules to analyse: more than ${limit}`);
   }
 }
 
@@ -46,13 +48,16 @@ export class TooManyRules extends Error {
  */
 export class Budget {
   readonly #cpuNow: () => number;
+  readonly #allMs: number;
   #cpuMs: number;
   #outputBytes = OUTPUT_BYTES;
   #tools = MOST_TOOLS;
   #started = 0;
+  #rules = MOST_RULES;
 
   /** @param cpuNow the CPU time that this thread has used so far, in milliseconds */
   constructor(cpuMs: number, cpuNow = threadCpuMs) {
+    this.#allMs = cpuMs;
     this.#cpuMs = cpuMs;
     this.#cpuNow = cpuNow;
   }
@@ -96,7 +101,17 @@ export class Budget {
 
   /** @throws {TooManyRules} */
   check(): void {
-    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooManyRules();
+    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooManyRules(`${this.#allMs} ms of CPU time`);
+  }
+
+  /**
+   * Takes note of what was read over netlink.
+   *
+   * @throws {TooManyRules}
+   */
+  count(rules: number): void {
+    this.#rules -= rules;
+    if (this.#rules < 0) throw new TooManyRules(`${MOST_RULES} rules`);
   }
 
   /** The same host, but what its tools print counts: they throw TooMany beyond the limits. */
@@ -104,10 +119,11 @@ export class Budget {
     return {
       run: async (file, args, input) => {
         this.#tools -= 1;
-        if (this.#tools < 0) throw new TooManyRules();
+        if (this.#tools < 0) throw new TooManyRules(`${MOST_TOOLS} chains`);
         const result = await host.run(file, args, input);
         this.#outputBytes -= result.stdout.length;
-        if (this.#outputBytes < 0 || result.stdout.length > ONE_OUTPUT_BYTES) throw new TooManyRules();
+        if (result.stdout.length > ONE_OUTPUT_BYTES) throw new TooManyRules(`${ONE_OUTPUT_BYTES} bytes in a chain`);
+        if (this.#outputBytes < 0) throw new TooManyRules(`${OUTPUT_BYTES} bytes`);
         return result;
       },
       readText: (path) => host.readText(path),

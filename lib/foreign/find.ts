@@ -70,7 +70,7 @@ export async function findForeign(
     for (const what of found.unread) words.add(what);
     for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }
-  if (groups.length > MOST_FINDINGS) words.add(new TooManyRules().message);
+  if (groups.length > MOST_FINDINGS) words.add(new TooManyRules(`${MOST_FINDINGS} findings`).message);
   const findings = groups
     .slice(0, MOST_FINDINGS)
     .map(({ group, policy }) => finding(group, policy, accepted));

@@ -41,6 +41,11 @@ export const NFPROTO = {
 
 export type Family = keyof typeof NFPROTO;
 
+/** The same of all families of tables with rules of NAT: NFPROTO_INET is for packets of both. */
+export const TABLE_FAMILIES = { ...NFPROTO, inet: { protocol: 1, word: 'inet' } } as const;
+
+export type TableFamily = keyof typeof TABLE_FAMILIES;
+
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {
   newTable: 0x0a00,

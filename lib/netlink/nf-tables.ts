@@ -7,14 +7,21 @@ import {
   type TableName,
 } from './change.ts';
 import { Connection } from './connection.ts';
-import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
-import { interrupted, malformed, NetlinkError } from './error.ts';
+import { type Elements, isEnd, joinElements, type Range, readElements, writeElements } from './elements.ts';
+import { malformed, NetlinkError } from './error.ts';
 import { targetOf } from './expressions.ts';
-import { attribute, type Message, NFPROTO, NFT_MSG, NLM_F, type Request } from './messages.ts';
+import {
+  attribute,
+  type Message,
+  NFPROTO,
+  NFT_MSG,
+  NLM_F,
+  type Request,
+  TABLE_FAMILIES,
+  type TableFamily,
+} from './messages.ts';
 import {
   type ChainReply,
-  countElements,
-  FAMILY_IDS,
   type Generation,
   type NatChain,
   type RuleReply,
@@ -29,10 +36,18 @@ import {
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
-interface Size {
-  /** The rules of a chain, and whatever leads to it. */
+/** How much of a chain is read: an error says that it holds more. */
+interface MostRules {
   readonly rules: number;
-  readonly elements: number;
+  readonly bytes: number;
+}
+
+interface SetShape {
+  readonly isInterval?: boolean;
+  /** Of a key; without it, of an address of the family. */
+  readonly keyBytes?: number;
+  /** How many elements are read: an error says that it holds more. */
+  readonly most?: number;
 }
 
 /** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
@@ -44,6 +59,7 @@ const SET_NAME = 2;
 const READABLE = {
   table: { type: NFT_MSG.getTable, flags: NLM_F.ack, nameType: TABLE_NAME },
   chain: { type: NFT_MSG.getChain, flags: NLM_F.ack, nameType: 3 },
+  set: { type: NFT_MSG.getSet, flags: NLM_F.ack, nameType: SET_NAME },
   sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: SET_NAME },
   rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: 2 },
   elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: SET_NAME },
@@ -91,6 +107,11 @@ export class NfTables implements Disposable {
     return chains?.filter((one) => one !== undefined) ?? [];
   }
 
+  /** A set or map, but not its elements; undefined if there is no such set. */
+  async set(name: SetName<TableFamily>): Promise<SetReply | undefined> {
+    return only('set', await this.#ask('set', name, name.set, readSet));
+  }
+
   /** All sets and maps of a table. */
   async sets(name: TableName): Promise<readonly SetReply[]> {
     return (await this.#ask('sets', name, undefined, readSet)) ?? [];
@@ -102,19 +123,34 @@ export class NfTables implements Disposable {
    * @param name without a chain, the rules of all chains of the table
    * @param leadingTo if given, only those that lead to this chain
    */
-  async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly RuleReply[]> {
+  async rules(
+    name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
+    leadingTo?: string,
+    most?: MostRules,
+  ): Promise<readonly RuleReply[]> {
+    let [rules, bytes] = [0, 0];
     const read = (reply: Message) => {
+      rules += 1;
+      bytes += reply.payload.end - reply.payload.start;
+      if (most !== undefined && rules > most.rules) throw above(`${most.rules} rules`);
+      if (most !== undefined && bytes > most.bytes) throw above(`${most.bytes} bytes of rules`);
       const rule = readRule(reply);
       return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
     };
-    const rules = await this.#ask('rules', name, name.chain, read);
-    return rules?.filter((rule) => rule !== undefined) ?? [];
+    const found = await this.#ask('rules', name, name.chain, read);
+    return found?.filter((rule) => rule !== undefined) ?? [];
   }
 
-  /** The elements of a set of addresses; undefined if there is no such set. */
-  async elements(name: SetName, isInterval = true): Promise<Elements | undefined> {
-    const { bytes: keyBytes } = NFPROTO[name.family];
-    const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
+  /** The elements of a set; undefined if there is no such set. */
+  async elements(name: SetName<TableFamily>, shape: SetShape = {}): Promise<Elements | undefined> {
+    const { isInterval = true, keyBytes = bytesOfAddress(name.family), most } = shape;
+    let count = 0;
+    const parts = await this.#ask('elements', name, name.set, (reply) => {
+      const part = readElements(reply, keyBytes);
+      count += part.edges.filter((edge) => !isEnd(edge)).length;
+      if (most !== undefined && count > most) throw above(`${most} elements in set ${name.set}`);
+      return part;
+    });
     return parts && joinElements(parts, keyBytes, isInterval);
   }
 
@@ -150,40 +186,6 @@ export class NfTables implements Disposable {
       if (error instanceof NetlinkError && error.code === 'EINVAL') return [];
       throw error;
     }
-  }
-
-  /**
-   * How much a chain holds, and all sets of its table together, because nft(8) fetches them with any chain. The counting
-   * of elements ends above the limit. Undefined if there is no such chain.
-   */
-  async size(
-    { family, table, chain }: Omit<NatChain, 'priority'>,
-    mostElements: number,
-  ): Promise<Size | undefined> {
-    const { protocol = 0 } = FAMILY_IDS.find(({ word }) => word === family) ?? {};
-    const asked = `count what chain ${family} ${table} ${chain} holds`;
-    const request = (type: number, flags: number, ...names: readonly Buffer[]) => {
-      return { type, flags, protocol, attributes: [attribute(TABLE_NAME, table), ...names] };
-    };
-    const ofChain = request(READABLE.chain.type, NLM_F.ack, attribute(READABLE.chain.nameType, chain));
-    const [found] = (await this.#connection.ask(asked, ofChain, readChain)) ?? [];
-    if (found === undefined) return undefined;
-    let elements = 0;
-    const count = (reply: Message): void => {
-      elements += countElements(reply);
-      // Ends the dump.
-      if (elements > mostElements) throw interrupted(asked);
-    };
-    const sets = await this.#connection.ask(asked, request(READABLE.sets.type, NLM_F.dump), readSet);
-    try {
-      for (const { name } of sets ?? []) {
-        const ofSet = request(READABLE.elements.type, NLM_F.dump, attribute(SET_NAME, name));
-        await this.#elements.ask(asked, ofSet, count);
-      }
-    } catch (error) {
-      if (!(error instanceof NetlinkError) || elements <= mostElements) throw error;
-    }
-    return { rules: found.use, elements };
   }
 
   /**
@@ -224,7 +226,7 @@ export class NfTables implements Disposable {
 
   #ask<Reply>(
     kind: keyof typeof READABLE,
-    table: TableName,
+    table: TableName<TableFamily>,
     name: string | undefined,
     read: (reply: Message) => Reply,
   ): Promise<readonly Reply[] | undefined> {
@@ -236,12 +238,20 @@ export class NfTables implements Disposable {
   }
 }
 
-function inWords({ family, table }: TableName, name = ''): string {
-  return `${NFPROTO[family].word} ${table} ${name}`.trim();
+function inWords({ family, table }: TableName<TableFamily>, name = ''): string {
+  return `${TABLE_FAMILIES[family].word} ${table} ${name}`.trim();
 }
 
-function requestFor({ family, table }: TableName, ...attributes: readonly Buffer[]) {
-  return { protocol: NFPROTO[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
+function above(limit: string): NetlinkError {
+  return new NetlinkError('limit', `more than ${limit}`);
+}
+
+function bytesOfAddress(family: TableFamily): number {
+  return family === 'inet' ? 0 : NFPROTO[family].bytes;
+}
+
+function requestFor({ family, table }: TableName<TableFamily>, ...attributes: readonly Buffer[]) {
+  return { protocol: TABLE_FAMILIES[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
 }
 
 /** A change in words, as in `add rule ip t c`. */

@@ -140,7 +140,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       await nft(lab, `add rule ${ip} nat mine oifname "eth9" masquerade`);
       assert.deepEqual((await find(lab)).map(summary), [
         `unknown: ${inside}`,
-        `unknown: ${ALL[family]} if oifname eth9`,
+        `unknown: ${ALL[family]} if oifname "eth9"`,
       ]);
     });
 

@@ -73,13 +73,13 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'table',
     'chain',
     'chains',
+    'set',
     'sets',
     'rules',
     'elements',
     'hasRange',
     'commit',
     'natChains',
-    'size',
   ] as const;
   return {
     ...(Object.fromEntries(

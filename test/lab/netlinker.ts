@@ -24,13 +24,13 @@ const netlink: Netlink = {
   table: (name) => tables.table(name),
   chain: (name) => tables.chain(name),
   chains: (name) => tables.chains(name),
+  set: (name) => tables.set(name),
   sets: (name) => tables.sets(name),
   rules: (...values) => tables.rules(...values),
   elements: (...values) => tables.elements(...values),
   hasRange: (...values) => tables.hasRange(...values),
   commit: (changes) => tables.commit(changes),
   natChains: () => tables.natChains(),
-  size: (...values) => tables.size(...values),
   changes: async () => heard.splice(0),
   async raw(messages) {
     const requests = messages.map(({ attributes, ...one }) => {
@@ -56,7 +56,8 @@ listen();
 answer<string, string>(async (text) => {
   const { method, values } = fromText(text) as Call;
   const call = netlink[method] as (...values: readonly unknown[]) => Promise<unknown>;
-  const reply = await call(...values).then(
+  // JSON has no undefined.
+  const reply = await call(...values.map((value) => value ?? undefined)).then(
     (value): Answer => ({ value }),
     (error: unknown): Answer => {
       if (!(error instanceof NetlinkError)) throw error;

@@ -44,6 +44,7 @@ export function dataplaneError(error: unknown): DataplaneError {
         message,
         'nftables needs netlink and a kernel with nf_tables: load the module, allow the socket (seccomp, SELinux), or use --backend=iptables',
       );
+    case 'limit':
     case 'failed':
       return failed(error);
   }

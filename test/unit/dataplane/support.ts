@@ -12,13 +12,13 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     table: none,
     chain: none,
     chains: none,
+    set: none,
     sets: none,
     rules: none,
     elements: none,
     hasRange: none,
     commit: none,
     natChains: none,
-    size: none,
     ...requests,
   });
   return new DataplaneNetlink({ openRequests, openWatch: none }, (failure) =>
