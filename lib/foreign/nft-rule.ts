@@ -98,7 +98,10 @@ function addressesIn(family: Family, set: ReadSet | undefined): RangeSet | undef
 type Element = Elements['ranges'][number];
 
 /** An element as values of the key, whatever the order of its bytes. */
-function elementRange(key: MatchKey, { first, last }: Element): { readonly first: bigint; readonly last: bigint } {
+function elementRange(
+  key: MatchKey,
+  { first, last }: Element,
+): { readonly first: bigint; readonly last: bigint } {
   const { bytes, order } = KEYS[key];
   if (order === 'network') return { first, last };
   const digits = first.toString(16).padStart(2 * bytes, '0');
@@ -115,12 +118,10 @@ const MOST_ELEMENTS = 8;
 /** Other programs choose texts as long as they like, and the agent keeps 20,000. */
 const LONGEST_TEXT = 500;
 
-function ruleText(
-  context: NftContext,
-  { comment }: RuleReply,
-  statements: readonly Statement[],
-): string {
-  const texts = statements.flatMap((one) => (one.kind === 'counter' ? [] : statementText(context.family, one)));
+function ruleText(context: NftContext, { comment }: RuleReply, statements: readonly Statement[]): string {
+  const texts = statements.flatMap((one) =>
+    one.kind === 'counter' ? [] : statementText(context.family, one),
+  );
   const words = [`chain ${context.place.chain}:`, ...texts, ...(comment ? [`comment "${comment}"`] : [])];
   return readable(context, words.join(' '));
 }
@@ -132,7 +133,7 @@ function readableTest(context: NftContext, test: Test): Test {
 /** About as nft(8) writes it, so that people recognise it: without what it leaves out, and with the elements of sets. */
 function readable({ sets }: NftContext, text: string): string {
   const words = text
-    .replaceAll(/\[unknown type (\w+) bytes \w*\]/g, '$1')
+    .replaceAll(/\[(?:unknown type (\w+)|(limit)) [^\]]*\]/g, '$1$2')
     .replaceAll(/meta nfproto ipv[46] (?=(?:meta l4proto \w+ |snat to )?ip6? )/g, '')
     .replaceAll(/meta l4proto (tcp|udp|sctp) th /g, '$1 ')
     .replaceAll(/@(__(?:set|map)\d+)/g, (_, name: string) => elementsText(sets.get(name)));

@@ -27,6 +27,8 @@ export interface Attribute extends Span {
 
 export interface Request {
   readonly type: number;
+  /** The type of its replies; without it, of that object of nf_tables. */
+  readonly replyType?: number;
   readonly flags: number;
   /** 0 for any family. */
   readonly protocol: number;

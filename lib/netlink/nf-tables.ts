@@ -9,9 +9,11 @@ import {
 import { Connection } from './connection.ts';
 import { type Elements, isEnd, joinElements, type Range, readElements, writeElements } from './elements.ts';
 import { malformed, NetlinkError } from './error.ts';
-import { targetOf } from './expressions.ts';
+import { type KnownBytes, targetOf } from './expressions.ts';
 import {
   attribute,
+  attributesOf,
+  find,
   type Message,
   NFPROTO,
   NFT_MSG,
@@ -19,6 +21,7 @@ import {
   type Request,
   TABLE_FAMILIES,
   type TableFamily,
+  text,
 } from './messages.ts';
 import {
   type ChainReply,
@@ -38,6 +41,7 @@ import { NetlinkSocket } from './socket.ts';
 
 /** How much of a chain is read: an error says that it holds more. */
 interface MostRules {
+  /** With the jumps to them, which the kernel counts with them. */
   readonly rules: number;
   readonly bytes: number;
 }
@@ -49,6 +53,11 @@ interface SetShape {
   /** How many elements are read: an error says that it holds more. */
   readonly most?: number;
 }
+
+/** Of linux/netfilter/ipset/ip_set.h; the high byte of a type is the subsystem. */
+const IPSET_GET_BY_INDEX = 0x060f;
+const IPSET_PROTOCOL = 7;
+const IPSET_ATTR = { protocol: 1, name: 2, index: 11 } as const;
 
 /** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
 const TABLE_NAME = 1;
@@ -91,7 +100,7 @@ export class NfTables implements Disposable {
   }
 
   /** Undefined if there is no such chain. */
-  async chain(name: ChainName): Promise<ChainReply | undefined> {
+  async chain(name: ChainName<TableFamily>): Promise<ChainReply | undefined> {
     return only('chain', await this.#ask('chain', name, name.chain, readChain));
   }
 
@@ -128,16 +137,20 @@ export class NfTables implements Disposable {
     leadingTo?: string,
     most?: MostRules,
   ): Promise<readonly RuleReply[]> {
-    let [rules, bytes] = [0, 0];
+    const { family, table, chain } = name;
+    if (most !== undefined && chain !== undefined) {
+      const { use = 0 } = (await this.chain({ family, table, chain })) ?? {};
+      if (use > most.rules) throw above(`${most.rules} rules and jumps to them`);
+    }
+    let bytes = 0;
+    const known: KnownBytes = new Map();
     const read = (reply: Message) => {
-      rules += 1;
       bytes += reply.payload.end - reply.payload.start;
-      if (most !== undefined && rules > most.rules) throw above(`${most.rules} rules`);
       if (most !== undefined && bytes > most.bytes) throw above(`${most.bytes} bytes of rules`);
-      const rule = readRule(reply);
+      const rule = readRule(reply, known);
       return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
     };
-    const found = await this.#ask('rules', name, name.chain, read);
+    const found = await this.#ask('rules', name, chain, read);
     return found?.filter((rule) => rule !== undefined) ?? [];
   }
 
@@ -186,6 +199,21 @@ export class NfTables implements Disposable {
       if (error instanceof NetlinkError && error.code === 'EINVAL') return [];
       throw error;
     }
+  }
+
+  /** The name of an ipset, which rules of iptables know by its index; undefined if there is none. */
+  async ipsetName(index: number): Promise<string | undefined> {
+    const bytes = Buffer.alloc(2);
+    bytes.writeUInt16BE(index);
+    const attributes = [
+      attribute(IPSET_ATTR.protocol, Buffer.of(IPSET_PROTOCOL)),
+      attribute(IPSET_ATTR.index, bytes),
+    ];
+    const request = { type: IPSET_GET_BY_INDEX, flags: NLM_F.ack, protocol: 0, attributes };
+    const read = (reply: Message) => text(find(attributesOf(reply), IPSET_ATTR.name));
+    const expected = { ...request, replyType: IPSET_GET_BY_INDEX };
+    const [name] = (await this.#connection.ask(`get ipset ${index}`, expected, read)) ?? [];
+    return name;
   }
 
   /**
@@ -251,7 +279,10 @@ function bytesOfAddress(family: TableFamily): number {
 }
 
 function requestFor({ family, table }: TableName<TableFamily>, ...attributes: readonly Buffer[]) {
-  return { protocol: TABLE_FAMILIES[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
+  return {
+    protocol: TABLE_FAMILIES[family].protocol,
+    attributes: [attribute(TABLE_NAME, table), ...attributes],
+  };
 }
 
 /** A change in words, as in `add rule ip t c`. */

@@ -1,5 +1,10 @@
-import type { ChainName } from './change.ts';
-import { type Expression, packetsIn, readExpression, readExpressions } from './expressions.ts';
+import {
+  type Expression,
+  type KnownBytes,
+  packetsIn,
+  readExpression,
+  readExpressions,
+} from './expressions.ts';
 import {
   attributesIn,
   attributesOf,
@@ -76,7 +81,10 @@ export interface RuleReply extends UserData {
 }
 
 /** A base chain of type nat at the hook postrouting. */
-export interface NatChain extends ChainName<TableFamily> {
+export interface NatChain {
+  readonly family: TableFamily;
+  readonly table: string;
+  readonly chain: string;
   readonly priority: number;
 }
 
@@ -173,9 +181,9 @@ export function readSet(message: Message): SetReply {
 }
 
 /** Reads NFT_MSG_NEWRULE. */
-export function readRule(message: Message): RuleReply {
+export function readRule(message: Message, known?: KnownBytes): RuleReply {
   const attributes = attributesOf(message);
-  const expressions = readExpressions(find(attributes, NFTA_RULE.expressions));
+  const expressions = readExpressions(find(attributes, NFTA_RULE.expressions), known);
   return {
     chain: text(find(attributes, NFTA_RULE.chain)),
     handle: u64(find(attributes, NFTA_RULE.handle)),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
+import type { Family } from '../../lib/netlink/messages.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { Events, TableChange } from '../../lib/netlink/watch.ts';
 import type { Box } from './box.ts';
@@ -14,6 +15,8 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> 
   changes(): Promise<readonly Events<TableChange>[]>;
   /** Carries out messages as they are, in one transaction: what no tool writes. */
   raw(messages: readonly RawMessage[]): Promise<void>;
+  /** Makes an ipset of addresses, a port and addresses. */
+  createIpset(name: string, family: Family): Promise<void>;
   /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
   flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
@@ -80,13 +83,18 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'hasRange',
     'commit',
     'natChains',
+    'ipsetName',
   ] as const;
   return {
     ...(Object.fromEntries(
-      [...methods, 'ownPort' as const, 'changes' as const, 'raw' as const, 'flood' as const].map((name) => [
-        name,
-        call(name),
-      ]),
+      [
+        ...methods,
+        'createIpset' as const,
+        'ownPort' as const,
+        'changes' as const,
+        'raw' as const,
+        'flood' as const,
+      ].map((name) => [name, call(name)]),
     ) as unknown as Netlink),
     [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
   };

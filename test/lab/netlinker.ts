@@ -1,6 +1,7 @@
 /** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
 import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
+import { attribute, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
 import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
@@ -31,12 +32,26 @@ const netlink: Netlink = {
   hasRange: (...values) => tables.hasRange(...values),
   commit: (changes) => tables.commit(changes),
   natChains: () => tables.natChains(),
+  ipsetName: (index) => tables.ipsetName(index),
   changes: async () => heard.splice(0),
   async raw(messages) {
     const requests = messages.map(({ attributes, ...one }) => {
       return { ...one, attributes: [Buffer.from(attributes, 'hex')] };
     });
     await connection.change('change anything', requests);
+  },
+  async createIpset(name, family) {
+    const data = [
+      attribute(1, Buffer.of(7)),
+      attribute(2, name),
+      attribute(3, 'hash:ip,port,ip'),
+      attribute(4, Buffer.of(0)),
+      attribute(5, Buffer.of(NFPROTO[family].protocol)),
+      attribute(7, []),
+    ];
+    // IPSET_CMD_CREATE, to which there is no reply but NLMSG_ERROR without an error.
+    const request = { type: 0x0602, flags: NLM_F.ack | NLM_F.createExclusive, protocol: 0, attributes: data };
+    await connection.ask('create an ipset', request, () => {});
   },
   async flood(times, count) {
     using watch = openChangeWatch(watched);

@@ -2,14 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import {
-  CMP,
-  HOST_TO_NETWORK,
-  NFT_LOOKUP_F_INV,
-  NUMGEN_RANDOM,
-  PORTS,
-  VERDICT_REGISTER,
-} from './encode.ts';
+import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS, VERDICT_REGISTER } from './encode.ts';
 import { KEYS, type MatchKey, type Statement, VERDICTS, type VerdictName } from './statement.ts';
 
 /** What a register holds, and the expressions that have put it there. */
@@ -122,10 +115,7 @@ function readTranslation(
 }
 
 /** A set, a verdict map, or a map whose value goes to a register. */
-function readLookup(
-  expression: Extract<KnownExpression, { name: 'lookup' }>,
-  parts: readonly Held[],
-): Step {
+function readLookup(expression: Extract<KnownExpression, { name: 'lookup' }>, parts: readonly Held[]): Step {
   const { set, to, flags = 0 } = expression;
   const by = [...parts.flatMap((part) => part.by), expression];
   if (set === undefined || parts.length === 0) return { statement: other(by) };
@@ -180,20 +170,34 @@ function loaded(family: Family, expression: Expression): Held['value'] {
   }
 }
 
-const ENTRIES = Object.entries(KEYS);
+const BY_LOAD: ReadonlyMap<string, MatchKey> = new Map(
+  Object.entries(KEYS).map(([key, { load }]) => [loadText(load), key as MatchKey]),
+);
 const ADDRESS_BYTES = 4;
 
 function keyIn(family: Family, expression: Expression): Held['value'] {
-  const has: Readonly<Record<string, unknown>> = { ...expression };
-  for (const [key, { load, bytes }] of ENTRIES) {
-    if (isOfOther(family, key) || !Object.entries(load).every(([name, value]) => has[name] === value))
-      continue;
-    const length = expression.name === 'payload' ? expression.length : bytes;
-    // Of a shorter value, nft(8) makes another key: the type of ICMP is where a port is.
-    const isPrefix = length !== undefined && bytes >= ADDRESS_BYTES && length < bytes;
-    if (length === bytes || isPrefix) return { kind: 'key', key: key as MatchKey, bytes: length };
+  const key = BY_LOAD.get(loadText(expression));
+  if (key === undefined || isOfOther(family, key)) return undefined;
+  const { bytes } = KEYS[key];
+  const length = expression.name === 'payload' ? expression.length : bytes;
+  // Of a shorter value, nft(8) makes another key: the type of ICMP is where a port is.
+  const isPrefix = length !== undefined && bytes >= ADDRESS_BYTES && length < bytes;
+  return length === bytes || isPrefix ? { kind: 'key', key, bytes: length } : undefined;
+}
+
+/** Equal for expressions that load the same. */
+function loadText(one: Expression | (typeof KEYS)[MatchKey]['load']): string {
+  switch (one.name) {
+    case 'payload':
+      return `payload ${one.base} ${one.offset}`;
+    case 'fib':
+      return `fib ${one.result} ${one.flags}`;
+    case 'meta':
+    case 'ct':
+      return `${one.name} ${one.key}`;
+    default:
+      return '';
   }
-  return undefined;
 }
 
 /** Whether the key is a part of the other family's header. */

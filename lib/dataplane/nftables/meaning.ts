@@ -82,9 +82,8 @@ export function outcomeOf(family: Family, statement: Statement): Outcome | undef
     case 'masquerade':
       return { kind: 'masquerades' };
     case 'snat': {
-      const [, to = ''] = /^snat to (.*?)(?: random| persistent| fully-random)*$/.exec(
-        statementText(family, statement),
-      ) ?? [];
+      const [, to = ''] =
+        /^snat to (.*?)(?: random| persistent| fully-random)*$/.exec(statementText(family, statement)) ?? [];
       return { kind: 'masquerades', to };
     }
     case 'verdict':

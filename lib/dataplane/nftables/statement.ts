@@ -14,8 +14,18 @@ export const KEYS = {
   'ip6 nexthdr': field(1, 6, 1, protocol),
   'th sport': field(2, 0, 2, numbers),
   'th dport': field(2, 2, 2, numbers),
-  'fib saddr type': { load: { name: 'fib', result: 3, flags: 1 }, bytes: 4, order: 'host', write: addressType },
-  'fib daddr type': { load: { name: 'fib', result: 3, flags: 2 }, bytes: 4, order: 'host', write: addressType },
+  'fib saddr type': {
+    load: { name: 'fib', result: 3, flags: 1 },
+    bytes: 4,
+    order: 'host',
+    write: addressType,
+  },
+  'fib daddr type': {
+    load: { name: 'fib', result: 3, flags: 2 },
+    bytes: 4,
+    order: 'host',
+    write: addressType,
+  },
   'meta protocol': { load: { name: 'meta', key: 1 }, bytes: 2, order: 'network', write: etherType },
   'meta nfproto': { load: { name: 'meta', key: 15 }, bytes: 1, order: 'network', write: nfproto },
   'meta l4proto': { load: { name: 'meta', key: 16 }, bytes: 1, order: 'network', write: protocol },
@@ -51,16 +61,32 @@ export type Statement =
   /** The key is, or is not, in a range of values, in a set, or has the value below the mask. */
   | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly range: Range }
   | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly set: string }
-  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly mask: bigint; readonly value: bigint }
+  | {
+      readonly kind: 'match';
+      readonly key: MatchKey;
+      readonly isNot?: boolean;
+      readonly mask: bigint;
+      readonly value: bigint;
+    }
   /** What the map has for the key decides; of a key that is not understood there is only the text. */
-  | { readonly kind: 'vmap'; readonly key: MatchKey | undefined; readonly keyText: string; readonly map: string }
+  | {
+      readonly kind: 'vmap';
+      readonly key: MatchKey | undefined;
+      readonly keyText: string;
+      readonly map: string;
+    }
   /** One of `size` packets out of `left`, at random. */
   | { readonly kind: 'chance'; readonly size: number; readonly left: number }
   | { readonly kind: 'counter' }
   | { readonly kind: 'verdict'; readonly verdict: VerdictName; readonly chain?: string }
   | Translation
   /** What the agent does not understand, with all its bytes; the last one of its expressions. */
-  | { readonly kind: 'other'; readonly text: string; readonly passes: boolean; readonly last: Expression | undefined };
+  | {
+      readonly kind: 'other';
+      readonly text: string;
+      readonly passes: boolean;
+      readonly last: Expression | undefined;
+    };
 
 export interface Translation {
   readonly kind: 'masquerade' | 'snat';

@@ -166,9 +166,9 @@ describe('statements of a rule', () => {
             };
           }),
         fc.constantFrom<Statement>(
-          ...ROWS.flatMap(([, one]) => (one.kind === 'match' && one.key.startsWith('ip ') ? [] : [one])).filter(
-            ({ kind }) => kind !== 'snat',
-          ),
+          ...ROWS.flatMap(([, one]) =>
+            one.kind === 'match' && one.key.startsWith('ip ') ? [] : [one],
+          ).filter(({ kind }) => kind !== 'snat'),
         ),
       );
       fc.assert(
@@ -273,11 +273,7 @@ describe('statements of a rule', () => {
       [load, { name: 'immediate', to: 0, verdict: { code: 1 } }],
       'accept [payload to 1 base 1 offset 16 length 4]',
     ],
-    [
-      'a lookup in a map',
-      [load, { name: 'lookup', set: 'm', from: 1, to: 0 }],
-      'ip daddr vmap @m',
-    ],
+    ['a lookup in a map', [load, { name: 'lookup', set: 'm', from: 1, to: 0 }], 'ip daddr vmap @m'],
     ['destination NAT', [{ name: 'nat', type: 1, family: 2 }], '[nat type 1 family 2]'],
   ] as readonly (readonly [string, readonly KnownExpression[], string])[])
     it(`are read in one form or with all their bytes: ${what}`, () => {

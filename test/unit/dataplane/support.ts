@@ -19,6 +19,7 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     hasRange: none,
     commit: none,
     natChains: none,
+    ipsetName: none,
     ...requests,
   });
   return new DataplaneNetlink({ openRequests, openWatch: none }, (failure) =>

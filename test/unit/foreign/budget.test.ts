@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import {
-  Budget,
-  MOST_FINDINGS,
-  ONE_OUTPUT_BYTES,
-  OUTPUT_BYTES,
-} from '../../../lib/foreign/budget.ts';
+import { Budget, MOST_FINDINGS, ONE_OUTPUT_BYTES, OUTPUT_BYTES } from '../../../lib/foreign/budget.ts';
 import { findForeign } from '../../../lib/foreign/find.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
-import { baseChainOf, fakeHost, base, MASQUERADE, OWN, policyOf, reply, unlimited } from './support.ts';
+import { base, baseChainOf, fakeHost, MASQUERADE, OWN, policyOf, reply, unlimited } from './support.ts';
 
 const INSIDE = policyOf('10.0.0.0/8');
 const TOO_MANY = 'there are too many foreign rules to analyse: more than ';

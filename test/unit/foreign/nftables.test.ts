@@ -15,7 +15,7 @@ async function read(
   more: Partial<Requests> = {},
 ): Promise<BaseChain | undefined> {
   const requests = { rules: async ({ chain = '' }: { readonly chain?: string }) => rules(chain), ...more };
-  const table = { family: 'inet', table: 't' } as const;
+  const table = { family: 'inet', table: 't', chain: 'post' } as const;
   const reader = createNftReader(fakeNetlink(requests), table, 'IPv4', OWN, unlimited());
   return await readBaseChain({ chainText: 'here', family: 'IPv4', name: 'post' }, MOST_CHAINS.nft, reader);
 }
