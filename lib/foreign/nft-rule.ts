@@ -1,13 +1,9 @@
 import type { Family } from '../cidr/address.ts';
 import { type RangeSet, rangeSet } from '../cidr/ranges.ts';
-import { type Meaning, outcomeOf, testOf, verdictOutcome } from '../dataplane/nftables/meaning.ts';
-import {
-  KEYS,
-  type MatchKey,
-  type Statement,
-  statementText,
-  VERDICTS,
-} from '../dataplane/nftables/statement.ts';
+import { decode } from '../dataplane/nftables/decode.ts';
+import { VERDICT_REGISTER } from '../dataplane/nftables/encode.ts';
+import { type Meaning, outcomeOf, testOf } from '../dataplane/nftables/meaning.ts';
+import { KEYS, type MatchKey, type Statement, statementText } from '../dataplane/nftables/statement.ts';
 import { type Outcome, type Rule, ruleOf, type Test } from '../dataplane/rule.ts';
 import type { ChainName } from '../netlink/change.ts';
 import type { Elements } from '../netlink/elements.ts';
@@ -69,24 +65,23 @@ export function readNftRule(
     const outcome = statements.map((one) => outcomeOf(family, one)).find((one) => one !== undefined);
     return [make(text, [], outcome)];
   }
+  const { key, keyText } = map;
   const { ranges = [], otherVerdict } = context.sets.get(map.map)?.elements ?? {};
-  const elements = ranges.map((element) => {
-    const { key, keyText } = map;
-    const value = elementText(key, element);
-    const range = key && elementRange(key, element);
-    const test = range && testOf(meaning, { kind: 'match', key, range });
-    const unknown = { text: `${keyText} ${value}`, isSteady: false };
-    return { value, test: key === undefined ? unknown : test, verdict: element.verdict };
-  });
-  const rest = { text: `${map.keyText} in no other element`, isSteady: false };
-  return [...elements, ...(otherVerdict ? [{ value: '*', test: rest, verdict: otherVerdict }] : [])].map(
-    ({ value, test, verdict }) => {
-      const [name] = Object.entries(VERDICTS).find(([, code]) => code === verdict?.code) ?? [];
-      const decided = { verdict: name as keyof typeof VERDICTS, chain: verdict?.chain ?? '' };
-      const words = `${text} (${value} : ${decided.verdict} ${decided.chain}`.trimEnd();
-      return make(`${words})`, [test], name === undefined ? { kind: 'else' } : verdictOutcome(decided));
-    },
-  );
+  const element = (value: string, test: Test, verdict: Element['verdict']) => {
+    const [decided] = decode(family, [{ name: 'immediate', to: VERDICT_REGISTER, verdict }]);
+    const words = decided && `${text} (${value} : ${statementText(family, decided)})`;
+    return make(words ?? text, [test], decided && outcomeOf(family, decided));
+  };
+  const others = { text: `${keyText} in no other element`, isSteady: false };
+  return [
+    ...ranges.map((one) => {
+      const value = elementText(key, one);
+      const unknown = { text: `${keyText} ${value}`, isSteady: false };
+      const known = key && testOf(meaning, { kind: 'match', key, range: elementRange(key, one) });
+      return element(value, key === undefined ? unknown : known, one.verdict);
+    }),
+    ...(otherVerdict === undefined ? [] : [element('*', others, otherVerdict)]),
+  ];
 }
 
 /** The addresses of a set; undefined for any other set. */

@@ -168,8 +168,9 @@ export function readExpression(payload: Span): Expression {
   return values as unknown as KnownExpression;
 }
 
-/** Expressions by their bytes. */
+/** Expressions by their bytes, at most so many: comments differ in each rule. */
 export type KnownBytes = Map<string, Expression>;
+const MOST_KNOWN = 1_000;
 
 /**
  * The expressions in NFTA_RULE_EXPRESSIONS.
@@ -183,7 +184,7 @@ export function readExpressions(
   return attributesIn(list).map((one) => {
     const bytes = one.bytes.toString('latin1', one.start, one.end);
     const expression = known.get(bytes) ?? readExpression(one);
-    known.set(bytes, expression);
+    if (known.size < MOST_KNOWN) known.set(bytes, expression);
     return expression;
   });
 }

@@ -44,7 +44,7 @@ export const NFPROTO = {
 export type Family = keyof typeof NFPROTO;
 
 /** The same of all families of tables with rules of NAT: NFPROTO_INET is for packets of both. */
-export const TABLE_FAMILIES = { ...NFPROTO, inet: { protocol: 1, word: 'inet' } } as const;
+export const TABLE_FAMILIES = { ...NFPROTO, inet: { protocol: 1, bytes: 0, word: 'inet' } } as const;
 
 export type TableFamily = keyof typeof TABLE_FAMILIES;
 

@@ -54,10 +54,8 @@ interface SetShape {
   readonly most?: number;
 }
 
-/** Of linux/netfilter/ipset/ip_set.h; the high byte of a type is the subsystem. */
-const IPSET_GET_BY_INDEX = 0x060f;
-const IPSET_PROTOCOL = 7;
-const IPSET_ATTR = { protocol: 1, name: 2, index: 11 } as const;
+/** Of linux/netfilter/ipset/ip_set.h, version 7: attributes, and a type of message, whose high byte is the subsystem. */
+const IPSET = { protocol: 1, name: 2, index: 11, getByIndex: 0x060f } as const;
 
 /** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
 const TABLE_NAME = 1;
@@ -156,7 +154,7 @@ export class NfTables implements Disposable {
 
   /** The elements of a set; undefined if there is no such set. */
   async elements(name: SetName<TableFamily>, shape: SetShape = {}): Promise<Elements | undefined> {
-    const { isInterval = true, keyBytes = bytesOfAddress(name.family), most } = shape;
+    const { isInterval = true, keyBytes = TABLE_FAMILIES[name.family].bytes, most } = shape;
     let count = 0;
     const parts = await this.#ask('elements', name, name.set, (reply) => {
       const part = readElements(reply, keyBytes);
@@ -203,17 +201,12 @@ export class NfTables implements Disposable {
 
   /** The name of an ipset, which rules of iptables know by its index; undefined if there is none. */
   async ipsetName(index: number): Promise<string | undefined> {
-    const bytes = Buffer.alloc(2);
-    bytes.writeUInt16BE(index);
-    const attributes = [
-      attribute(IPSET_ATTR.protocol, Buffer.of(IPSET_PROTOCOL)),
-      attribute(IPSET_ATTR.index, bytes),
-    ];
-    const request = { type: IPSET_GET_BY_INDEX, flags: NLM_F.ack, protocol: 0, attributes };
-    const read = (reply: Message) => text(find(attributesOf(reply), IPSET_ATTR.name));
-    const expected = { ...request, replyType: IPSET_GET_BY_INDEX };
-    const [name] = (await this.#connection.ask(`get ipset ${index}`, expected, read)) ?? [];
-    return name;
+    const bytes = Buffer.of(index >> 8, index & 0xff);
+    const attributes = [attribute(IPSET.protocol, Buffer.of(7)), attribute(IPSET.index, bytes)];
+    const type = IPSET.getByIndex;
+    const request = { type, replyType: type, flags: NLM_F.ack, protocol: 0, attributes };
+    const read = (reply: Message) => text(find(attributesOf(reply), IPSET.name));
+    return (await this.#connection.ask(`get ipset ${index}`, request, read))?.[0];
   }
 
   /**
@@ -272,10 +265,6 @@ function inWords({ family, table }: TableName<TableFamily>, name = ''): string {
 
 function above(limit: string): NetlinkError {
   return new NetlinkError('limit', `more than ${limit}`);
-}
-
-function bytesOfAddress(family: TableFamily): number {
-  return family === 'inet' ? 0 : NFPROTO[family].bytes;
 }
 
 function requestFor({ family, table }: TableName<TableFamily>, ...attributes: readonly Buffer[]) {

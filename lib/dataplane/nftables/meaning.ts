@@ -76,6 +76,12 @@ const OTHER_OUTCOMES: Readonly<Record<string, Outcome>> = {
   reject: { kind: 'else' },
 };
 
+const VERDICT_OUTCOMES: Readonly<Record<string, Outcome>> = {
+  accept: { kind: 'ends' },
+  return: { kind: 'returns' },
+  drop: { kind: 'else' },
+};
+
 /** What a statement does with a packet; undefined if the next one follows. */
 export function outcomeOf(family: Family, statement: Statement): Outcome | undefined {
   switch (statement.kind) {
@@ -87,31 +93,14 @@ export function outcomeOf(family: Family, statement: Statement): Outcome | undef
       return { kind: 'masquerades', to };
     }
     case 'verdict':
-      return verdictOutcome(statement);
+      if (statement.chain !== undefined)
+        return { kind: statement.verdict === 'goto' ? 'goto' : 'jump', chain: statement.chain };
+      return VERDICT_OUTCOMES[statement.verdict];
     case 'other': {
       const { last } = statement;
       return last && OTHER_OUTCOMES[last.name === 'unknown' ? last.type : last.name];
     }
     default:
-      return undefined;
-  }
-}
-
-export function verdictOutcome({
-  verdict,
-  chain = '',
-}: Omit<Extract<Statement, { readonly kind: 'verdict' }>, 'kind'>): Outcome | undefined {
-  switch (verdict) {
-    case 'accept':
-      return { kind: 'ends' };
-    case 'return':
-      return { kind: 'returns' };
-    case 'jump':
-    case 'goto':
-      return { kind: verdict, chain };
-    case 'drop':
-      return { kind: 'else' };
-    case 'continue':
       return undefined;
   }
 }

@@ -36,7 +36,6 @@ export const KEYS = {
   oifname: { load: { name: 'meta', key: 7 }, bytes: 16, order: 'network', write: interfaceName },
   'ct mark': { load: { name: 'ct', key: 3 }, bytes: 4, order: 'host', write: mark },
   'ct state': { load: { name: 'ct', key: 0 }, bytes: 4, order: 'host', write: states },
-  'ct status': { load: { name: 'ct', key: 2 }, bytes: 4, order: 'host', write: mark },
 } as const satisfies Readonly<Record<string, KeyLayout>>;
 
 interface KeyLayout {
@@ -59,34 +58,24 @@ export type MatchKey = keyof typeof KEYS;
 /** What a rule does, in the order in which a packet meets it. Equal texts mean the same. */
 export type Statement =
   /** The key is, or is not, in a range of values, in a set, or has the value below the mask. */
-  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly range: Range }
-  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly set: string }
-  | {
-      readonly kind: 'match';
-      readonly key: MatchKey;
-      readonly isNot?: boolean;
-      readonly mask: bigint;
-      readonly value: bigint;
-    }
+  | (Match & { readonly range: Range })
+  | (Match & { readonly set: string })
+  | (Match & { readonly mask: bigint; readonly value: bigint })
   /** What the map has for the key decides; of a key that is not understood there is only the text. */
-  | {
-      readonly kind: 'vmap';
-      readonly key: MatchKey | undefined;
-      readonly keyText: string;
-      readonly map: string;
-    }
+  | Readonly<{ kind: 'vmap'; key: MatchKey | undefined; keyText: string; map: string }>
   /** One of `size` packets out of `left`, at random. */
   | { readonly kind: 'chance'; readonly size: number; readonly left: number }
   | { readonly kind: 'counter' }
   | { readonly kind: 'verdict'; readonly verdict: VerdictName; readonly chain?: string }
   | Translation
   /** What the agent does not understand, with all its bytes; the last one of its expressions. */
-  | {
-      readonly kind: 'other';
-      readonly text: string;
-      readonly passes: boolean;
-      readonly last: Expression | undefined;
-    };
+  | Readonly<{ kind: 'other'; text: string; passes: boolean; last: Expression | undefined }>;
+
+interface Match {
+  readonly kind: 'match';
+  readonly key: MatchKey;
+  readonly isNot?: boolean;
+}
 
 export interface Translation {
   readonly kind: 'masquerade' | 'snat';
@@ -122,9 +111,6 @@ export const INVALID = STATES.invalid;
 
 /** What nft(8) calls the protocols that have ports, and others that it names without /etc/protocols too. */
 export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n } as const;
-const ETHER_TYPES = { ip: 0x0800n, ip6: 0x86ddn } as const;
-/** NFPROTO_…. */
-const NFPROTOS = { ipv4: 2n, ipv6: 10n } as const;
 
 /** NF_NAT_RANGE_PROTO_RANDOM, _PERSISTENT and _PROTO_RANDOM_FULLY. */
 export const RANDOM_FULLY = 0x10;
@@ -199,11 +185,11 @@ function protocol(range: Range): string {
 }
 
 function etherType(range: Range): string {
-  return named(ETHER_TYPES, range);
+  return named({ ip: 0x0800n, ip6: 0x86ddn }, range);
 }
 
 function nfproto(range: Range): string {
-  return named(NFPROTOS, range);
+  return named({ ipv4: 2n, ipv6: 10n }, range);
 }
 
 function named(names: Readonly<Record<string, bigint>>, range: Range): string {
