@@ -8,7 +8,7 @@ import { inTurns, usesLegacyNat } from './iptables/legacy.ts';
 import { readChains } from './iptables/observe.ts';
 import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
-import { type Netlink, noAnswer } from './netlink.ts';
+import { type Netlink, noAnswer, whyNoNetlink } from './netlink.ts';
 import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
 import { type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
@@ -96,10 +96,9 @@ async function readEvidence(host: Host): Promise<Evidence> {
 
 /** What the agent must not leave in place beside rules in iptables, and could neither read nor delete. */
 function hiddenTables(netlink: Netlink | undefined): DataplaneError {
-  const why = netlink?.failure?.message ?? '--netlink=off';
   return new DataplaneError(
     'missing',
-    `it is unknown whether this node has nftables rules of the agent, because netlink does not work: ${why}`,
+    `it is unknown whether this node has nftables rules of the agent, because netlink does not work: ${whyNoNetlink(netlink)}`,
     'make netlink work, or set --backend=iptables if the agent has never used nftables here',
   );
 }

@@ -165,7 +165,7 @@ export class Netlink {
   noteFailure(error: unknown): void {
     if (!(error instanceof NetlinkError)) throw error;
     // The kernel has answered.
-    if (error.failure === 'interrupted' || error.failure === 'changed' || error.at !== undefined) return;
+    if (['interrupted', 'limit', 'changed'].includes(error.failure) || error.at !== undefined) return;
     this.#isUnavailableForGood ||= error.failure === 'unsupported' || error.failure === 'denied';
     this.#failure = error;
     this.#failedAt = performance.now();
@@ -180,6 +180,11 @@ export class Netlink {
     this.#state = 'works';
     this.#onState(undefined);
   }
+}
+
+/** Why netlink does not work, in words. */
+export function whyNoNetlink(netlink: Netlink | undefined): string {
+  return netlink?.failure?.message ?? '--netlink=off';
 }
 
 /** For whoever can do without netlink: no answer in place of a failure. Throws every other error. */

@@ -28,6 +28,8 @@ export interface Rule {
   /** What else must be so; all of it. */
   readonly conditions: readonly Condition[];
   readonly outcome: Outcome;
+  /** The command that deletes it; undefined if it is not known. */
+  readonly deletion?: string | undefined;
 }
 
 /** What a rule asks of a packet besides its destination. */

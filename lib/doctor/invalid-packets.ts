@@ -2,8 +2,8 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { findCommand } from '../dataplane/iptables/detect.ts';
-import { inTurns, legacyTables } from '../dataplane/iptables/legacy.ts';
-import { createTool } from '../dataplane/iptables/tool.ts';
+import { legacyTables } from '../dataplane/iptables/legacy.ts';
+import { chainLister } from '../dataplane/iptables/list-chain.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
@@ -34,9 +34,7 @@ async function forwardRules(
   mode: 'nft' | 'legacy',
 ): Promise<readonly string[] | undefined> {
   const command = await findCommand(host, mode);
-  return (
-    command && (await createTool(inTurns(host, mode), family, command.suffix).list('KUBE-FORWARD', 'filter'))
-  );
+  return command && (await chainLister(host, family, mode, command.suffix)('KUBE-FORWARD', 'filter'));
 }
 
 /** The finding that packets that conntrack refuses are to be dropped, but nothing drops them. */

@@ -12,8 +12,7 @@ import { diffOf } from '../dataplane/diff.ts';
 import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
-import { inTurns } from '../dataplane/iptables/legacy.ts';
-import { createTool } from '../dataplane/iptables/tool.ts';
+import { chainLister } from '../dataplane/iptables/list-chain.ts';
 import { authorOf } from '../foreign/author.ts';
 import { findForeign } from '../foreign/find.ts';
 import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
@@ -64,7 +63,7 @@ export async function foreignFindings(
     return { kind: 'foreign-rule', family, message, evidence, remedy };
   });
   const blind = unread.map((what): Finding => {
-    const remedy = 'install the tool, or look at the rules by hand';
+    const remedy = 'this is a limit of one reading, or an error: look at these rules by hand';
     return { kind: 'not-read', message: 'foreign rules may be hidden', evidence: [what], remedy };
   });
   return [...followers, ...foreign, ...blind];
@@ -106,7 +105,7 @@ export async function bothModesFindings(
   for (const { dataplane } of locations.filter((location) => location.family === family)) {
     if (dataplane.iptables === undefined) continue;
     const { mode, suffix } = dataplane.iptables;
-    const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix));
+    const rules = await builtInRules(chainLister(host, family, mode, suffix));
     if (rules.length === 0) continue;
     modes += 1;
     evidence.push(`${dataplane.name}:`, ...truncated(rules, SHOWN, String).map((rule) => `  ${rule}`));

@@ -6,11 +6,8 @@ import type { IptablesMode } from '../dataplane/options.ts';
  * Milliseconds of CPU to read foreign rules, and to find out which of them packets reach. Other programs write as many as
  * they like, and what the agent says about them is only advice.
  */
-export const READ_MS = 75;
+export const READ_MS = 150;
 export const ANALYSE_MS = 25;
-
-/** Tools that one reading of a node starts: each costs the machine some 5 ms of CPU. */
-export const MOST_TOOLS = 512;
 
 /** Bytes that all tools of one reading print. */
 export const OUTPUT_BYTES = 8 * 1024 * 1024;
@@ -18,41 +15,47 @@ export const OUTPUT_BYTES = 8 * 1024 * 1024;
 /** Bytes that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
 export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
 
-/**
- * What one tool lists at once, because a tool that takes too much memory ends the container. Measured: nft 1.0.6 needs 10 kB
- * for a rule as JSON, and 1.3 kB for an element of any set of the table; iptables-nft 1.8.9 needs 1.1 kB for a rule.
- */
-export const MOST_LISTED = { nft: { rules: 1_000, elements: 4_000 }, iptables: { rules: 5_000 } } as const;
+/** What is read of one set over netlink. */
+export const MOST_ELEMENTS = 4_000;
 
-/** Most chains to read of one base chain: each costs a process, in legacy mode one that loads the whole table. */
-export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 256, legacy: 32 };
+/** Rules and chains that one reading of a node takes over netlink. */
+export const MOST_RULES = 20_000;
+
+/** Most chains to read of one base chain: in legacy mode each costs a process that loads the whole table. */
+export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 2_000, legacy: 32 };
 
 /** How many values are worked on before other work of the process goes on. */
-const AT_ONCE = 1_000;
+const AT_ONCE = 500;
+
+/** To ask for the CPU time takes 3 µs. */
+const BETWEEN_CHECKS = 16;
 
 /** How many findings about foreign rules are reported. */
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */
 export class TooManyRules extends Error {
-  constructor() {
-    super('there are too many foreign rules to analyse');
+  /** @param limit which limit, in words */
+  constructor(limit: string) {
+    super(`there are too many foreign rules to analyse: more than ${limit}`);
   }
 }
 
 /**
- * What it may still cost to read the foreign rules of a node once, or to analyse them: milliseconds of CPU, tools to start and
- * bytes that these print.
+ * What it may still cost to read the foreign rules of a node once, or to analyse them: milliseconds of CPU, rules to read
+ * and bytes that tools print.
  */
 export class Budget {
   readonly #cpuNow: () => number;
+  readonly #allMs: number;
   #cpuMs: number;
   #outputBytes = OUTPUT_BYTES;
-  #tools = MOST_TOOLS;
   #started = 0;
+  #rules = MOST_RULES;
 
   /** @param cpuNow the CPU time that this thread has used so far, in milliseconds */
   constructor(cpuMs: number, cpuNow = threadCpuMs) {
+    this.#allMs = cpuMs;
     this.#cpuMs = cpuMs;
     this.#cpuNow = cpuNow;
   }
@@ -74,7 +77,7 @@ export class Budget {
   }
 
   /**
-   * Does the same with each of the values, a thousand at a time.
+   * Does the same with each of the values, 500 at a time.
    *
    * @throws {TooManyRules}
    */
@@ -85,8 +88,8 @@ export class Budget {
     const results: Result[] = [];
     for (let start = 0; start < values.length; start += AT_ONCE) {
       await this.work(() => {
-        for (const value of values.slice(start, start + AT_ONCE)) {
-          this.check();
+        for (const [index, value] of values.slice(start, start + AT_ONCE).entries()) {
+          if (index % BETWEEN_CHECKS === 0) this.check();
           results.push(part(value));
         }
       });
@@ -96,18 +99,28 @@ export class Budget {
 
   /** @throws {TooManyRules} */
   check(): void {
-    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooManyRules();
+    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooManyRules(`${this.#allMs} ms of CPU time`);
+  }
+
+  /**
+   * Takes note of what was read over netlink.
+   *
+   * @throws {TooManyRules}
+   */
+  count(rules: number): void {
+    this.#rules -= rules;
+    if (this.#rules < 0) throw new TooManyRules(`${MOST_RULES} rules`);
   }
 
   /** The same host, but what its tools print counts: they throw TooMany beyond the limits. */
   limit(host: Host): Host {
     return {
       run: async (file, args, input) => {
-        this.#tools -= 1;
-        if (this.#tools < 0) throw new TooManyRules();
         const result = await host.run(file, args, input);
         this.#outputBytes -= result.stdout.length;
-        if (this.#outputBytes < 0 || result.stdout.length > ONE_OUTPUT_BYTES) throw new TooManyRules();
+        if (result.stdout.length > ONE_OUTPUT_BYTES)
+          throw new TooManyRules(`${ONE_OUTPUT_BYTES} bytes in a chain`);
+        if (this.#outputBytes < 0) throw new TooManyRules(`${OUTPUT_BYTES} bytes`);
         return result;
       },
       readText: (path) => host.readText(path),

@@ -24,6 +24,8 @@ export interface ForeignRule {
   /** What else must be so for the rule to masquerade a packet. */
   readonly conditions: readonly string[];
   readonly author: Author;
+  /** The command that deletes the rule; undefined if it is not known. */
+  readonly deletion?: string | undefined;
 }
 
 /** Foreign rules of one author in one base chain: a CNI plugin makes one for each pod. */
@@ -70,7 +72,7 @@ export async function findForeign(
     for (const what of found.unread) words.add(what);
     for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }
-  if (groups.length > MOST_FINDINGS) words.add(new TooManyRules().message);
+  if (groups.length > MOST_FINDINGS) words.add(new TooManyRules(`${MOST_FINDINGS} findings`).message);
   const findings = groups
     .slice(0, MOST_FINDINGS)
     .map(({ group, policy }) => finding(group, policy, accepted));
@@ -140,7 +142,11 @@ function foreignRule(
 ): ForeignRule {
   const path = rules.map(({ text }) => text);
   const key = [chainText, ...path, ...conditions].join('\n');
-  return { key, family, chainText, path, destinations, conditions, author: authorOf(chainText, path) };
+  return {
+    ...{ key, family, chainText, path, destinations, conditions },
+    author: authorOf(chainText, path),
+    deletion: rules.at(-1)?.deletion,
+  };
 }
 
 /**
@@ -194,9 +200,11 @@ const SHOWN = 3;
 
 /** The rules, those that lead to them, and what else they ask for. */
 export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonly string[] {
-  return truncated(rules, SHOWN, ({ path, conditions }) => [
+  return truncated(rules, SHOWN, ({ path, conditions, author, deletion }) => [
     ...path,
     ...(conditions.length === 0 ? [] : [`only if: ${conditions.join('; ')}`]),
+    // Of a known author, the remedy is another one.
+    ...(deletion === undefined || author.id !== 'unknown' ? [] : [`delete it: ${deletion}`]),
   ]);
 }
 

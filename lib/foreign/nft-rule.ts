@@ -1,227 +1,152 @@
 import type { Family } from '../cidr/address.ts';
-import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../cidr/ranges.ts';
-import { markTest, type Outcome, type Rule, ruleOf, type Test } from '../dataplane/rule.ts';
-import { at, isObject, type Json, listAt, nameAndBody } from './nft-list.ts';
+import { type RangeSet, rangeSet } from '../cidr/ranges.ts';
+import { decode } from '../dataplane/nftables/decode.ts';
+import { VERDICT_REGISTER } from '../dataplane/nftables/encode.ts';
+import { type Meaning, outcomeOf, testOf } from '../dataplane/nftables/meaning.ts';
+import { KEYS, type MatchKey, type Statement, statementText } from '../dataplane/nftables/statement.ts';
+import { type Outcome, type Rule, ruleOf, type Test } from '../dataplane/rule.ts';
+import type { ChainName } from '../netlink/change.ts';
+import type { Elements } from '../netlink/elements.ts';
+import { TABLE_FAMILIES, type TableFamily } from '../netlink/messages.ts';
+import type { RuleReply } from '../netlink/replies.ts';
+import { printable } from '../text/escape.ts';
+
+/** A set or map, whose elements are those of the key in a rule. */
+export interface SetToRead {
+  readonly name: string;
+  readonly key: MatchKey | undefined;
+}
+
+export interface ReadSet extends SetToRead {
+  readonly elements: Elements;
+  readonly keyBytes: number;
+}
 
 export interface NftContext {
   /** The family of the packets. */
   readonly family: Family;
-  /** The elements of the named sets and maps of the table. */
-  readonly named: ReadonlyMap<string, readonly Json[]>;
-  /** Throws if the budget is used up. */
-  readonly checkBudget: () => void;
+  readonly place: ChainName<TableFamily>;
+  readonly sets: ReadonlyMap<string, ReadSet>;
 }
 
-/** Statements that neither keep a packet from the next one nor decide about it. */
-const PASSIVE =
-  /^(counter|log|notrack|mangle|set|map|last|flow|dup|continue|vmap|ct (helper|timeout|expectation))$/;
+/** nft(8) and the kernel call sets so that stand in a rule itself. */
+const ANONYMOUS = /^__(?:set|map)\d+$/;
 
-/**
- * A rule as `nft -j list chain` has it, as packets of one family meet it. A verdict map makes one rule of each
- * of its elements.
- *
- * @param rule the value of the member `rule`
- */
-export function parseNftRule(context: NftContext, rule: Json): readonly Rule[] {
-  const { family, named, checkBudget } = context;
-  const statements = listAt(rule, 'expr') ?? [];
-  const [table, chain, comment] = ['table', 'chain', 'comment'].map((key) => nftText(at(rule, key)));
-  const words = [`chain ${chain}:`, ...statements.map(nftText), comment && `comment "${comment}"`];
-  const text = words.filter((word) => word !== '').join(' ');
-  const tableAndChain = `${table} ${chain}`;
-  const tests = statements.map((statement) => testOf(context, tableAndChain, statement));
-  const map = statements.map((statement) => at(statement, 'vmap')).find(isObject);
-  if (map === undefined) return [ruleOf(family, text, tests, outcomeOf(statements))];
-
-  const data = at(map, 'data');
-  const pairs = listAt(data, 'set') ?? named.get(setNameIn(data) ?? '') ?? [];
-  return pairs.filter(Array.isArray).map(([key, verdict]) => {
-    checkBudget();
-    const asked = elementTest(context, tableAndChain, at(map, 'key'), elementValue(key));
-    const element = `${text} (${nftText(key)} : ${nftText(verdict)})`;
-    return ruleOf(family, element, [...tests, asked], outcomeOf([verdict]));
+/** The sets that a rule shows in its text, or that decide where it sends a packet to a destination. */
+export function setsIn(statements: readonly Statement[]): readonly SetToRead[] {
+  return statements.flatMap((one) => {
+    if (one.kind === 'vmap') return [{ name: one.map, key: one.key }];
+    if (one.kind !== 'match' || !('set' in one)) return [];
+    const isWanted = / daddr$/.test(one.key) || ANONYMOUS.test(one.set);
+    return isWanted ? [{ name: one.set, key: one.key }] : [];
   });
 }
 
-/** Names of the sets and maps that decide where the rule sends a packet to a destination. */
-export function namesIn(rule: Json): readonly { readonly kind: 'set' | 'map'; readonly name: string }[] {
-  return (listAt(rule, 'expr') ?? []).flatMap((statement) => {
-    const isDestination = at(statement, 'match', 'left', 'payload', 'field') === 'daddr';
-    // A statement is one of the two.
-    const kind = isDestination ? 'set' : 'map';
-    const name = setNameIn(isDestination ? at(statement, 'match', 'right') : at(statement, 'vmap', 'data'));
-    return name === undefined ? [] : [{ kind, name } as const];
-  });
-}
-
-function elementTest(context: NftContext, tableAndChain: string, left: Json, right: Json): Test {
-  if (right === '*') return { text: `${nftText(left)} in no other element`, isSteady: false };
-  return readMatch(context, tableAndChain, { match: { op: '==', left, right } });
-}
-
-function testOf(context: NftContext, tableAndChain: string, statement: Json): Test {
-  const [name, body] = nameAndBody(statement);
-  if (name === 'match') return readMatch(context, tableAndChain, statement);
-  const family: Family = familyNamed(at(body, 'family')) ?? context.family;
-  if (name === 'snat' && family !== context.family) return nothing(context.family);
-  const isSilent = name === 'xt' && (at(body, 'type') === 'target' || at(body, 'name') === 'comment');
-  if (isSilent || PASSIVE.test(name) || verdictOf(statement) !== undefined) return undefined;
-  return { text: nftText(statement), isSteady: false };
-}
-
-function outcomeOf(statements: readonly Json[]): Outcome {
-  return statements.map(verdictOf).find((outcome) => outcome !== undefined) ?? { kind: 'goes on' };
-}
-
-function verdictOf(statement: Json): Outcome | undefined {
-  const [name, body] = nameAndBody(statement);
-  switch (name) {
-    case 'masquerade':
-      return { kind: 'masquerades' };
-    case 'snat':
-      return { kind: 'masquerades', to: nftText(at(body, 'addr')) };
-    case 'accept':
-      return { kind: 'ends' };
-    case 'drop':
-    case 'queue':
-    case 'reject':
-      return { kind: 'else' };
-    case 'return':
-      return { kind: 'returns' };
-    case 'jump':
-    case 'goto':
-      return { kind: name, chain: nftText(at(body, 'target')) };
-    case 'xt': {
-      // Targets of iptables that nft(8) cannot translate.
-      const isNat = /^(MASQUERADE|SNAT|NETMAP)$/.test(nftText(at(body, 'name')));
-      return isNat && at(body, 'type') === 'target' ? { kind: 'masquerades' } : undefined;
-    }
-    default:
-      return undefined;
+/** A rule of nftables as packets of one family meet it. A verdict map makes one rule of each of its elements. */
+export function readNftRule(
+  context: NftContext,
+  rule: RuleReply,
+  statements: readonly Statement[],
+): readonly Rule[] {
+  const { family, place } = context;
+  const text = ruleText(context, rule, statements);
+  const meaning: Meaning = {
+    family,
+    tableAndChain: `${place.table} ${place.chain}`,
+    addressesIn: (name) => addressesIn(family, context.sets.get(name)),
+  };
+  const tests = statements.map((one) => readableTest(context, testOf(meaning, one)));
+  const command = deletion(place, rule);
+  const make = (ruleText: string, more: readonly Test[], outcome: Outcome | undefined): Rule => {
+    return { ...ruleOf(family, ruleText, [...tests, ...more], outcome ?? { kind: 'goes on' }), ...command };
+  };
+  const map = statements.find((one) => one.kind === 'vmap');
+  if (map === undefined) {
+    const outcome = statements.map((one) => outcomeOf(family, one)).find((one) => one !== undefined);
+    return [make(text, [], outcome)];
   }
+  const { key, keyText } = map;
+  const { ranges = [], otherVerdict } = context.sets.get(map.map)?.elements ?? {};
+  const element = (value: string, test: Test, verdict: Element['verdict']) => {
+    const [decided] = decode(family, [{ name: 'immediate', to: VERDICT_REGISTER, verdict }]);
+    const words = decided && `${text} (${value} : ${statementText(family, decided)})`;
+    return make(words ?? text, [test], decided && outcomeOf(family, decided));
+  };
+  const others = { text: `${keyText} in no other element`, isSteady: false };
+  return [
+    ...ranges.map((one) => {
+      const value = elementText(key, one);
+      const unknown = { text: `${keyText} ${value}`, isSteady: false };
+      const known = key && testOf(meaning, { kind: 'match', key, range: elementRange(key, one) });
+      return element(value, key === undefined ? unknown : known, one.verdict);
+    }),
+    ...(otherVerdict === undefined ? [] : [element('*', others, otherVerdict)]),
+  ];
 }
 
-/** How nft(8) names the families: in payloads, and as nfproto. */
-const PROTOCOLS: Readonly<Record<string, Family>> = { ip: 'IPv4', ip6: 'IPv6', ipv4: 'IPv4', ipv6: 'IPv6' };
-
-/** The family that nft(8) names so; undefined if it is none. */
-function familyNamed(name: Json): Family | undefined {
-  return typeof name === 'string' ? PROTOCOLS[name] : undefined;
+/** The addresses of a set; undefined for any other set. */
+function addressesIn(family: Family, set: ReadSet | undefined): RangeSet | undefined {
+  if (set === undefined || set.elements.catchAll || set.key === undefined) return undefined;
+  return set.keyBytes === KEYS[set.key].bytes ? rangeSet(family, set.elements.ranges) : undefined;
 }
 
-/**
- * What a match asks of packets.
- *
- * @param tableAndChain the names of table and chain
- */
-function readMatch(context: NftContext, tableAndChain: string, statement: Json): Test {
-  const { family } = context;
-  const [left, op, right] = ['left', 'op', 'right'].map((key) => at(statement, 'match', key));
-  const other = { text: nftText(statement), isSteady: isSteady(left, right) };
-  // "in" is how some versions write == of flags and sets.
-  if (op !== '==' && op !== '!=' && op !== 'in') return other;
-  const is = op !== '!=';
-  const always = (answer: boolean) => (answer === is ? undefined : nothing(family));
+type Element = Elements['ranges'][number];
 
-  const protocol = familyNamed(at(left, 'payload', 'protocol'));
-  if (protocol !== undefined && protocol !== family) return nothing(family);
-  if (protocol !== undefined && at(left, 'payload', 'field') === 'daddr') {
-    const set = addressesOf(context, right);
-    if (set !== undefined) return is ? set : complement(set);
-  }
-  const asked = familyNamed(right);
-  if (/^(nfproto|protocol)$/.test(keyOf(left)) && asked !== undefined) return always(asked === family);
-  // Policies are only about destinations that are not local.
-  const isType = at(left, 'fib', 'result') === 'type' && [at(left, 'fib', 'flags')].flat().includes('daddr');
-  if (isType && right === 'local') return always(false);
-  const [marked = left, bits = 0xffffffff] = listAt(left, '&') ?? [];
-  const [mask, value] = [Number(bits), Number(right ?? Number.NaN)];
-  if (keyOf(marked) !== 'mark' || !Number.isInteger(mask) || !Number.isInteger(value)) return other;
-  return markTest(family, tableAndChain, value, mask, is);
+/** An element as values of the key, whatever the order of its bytes. */
+function elementRange(
+  key: MatchKey,
+  { first, last }: Element,
+): { readonly first: bigint; readonly last: bigint } {
+  const { bytes, order } = KEYS[key];
+  if (order === 'network') return { first, last };
+  const digits = first.toString(16).padStart(2 * bytes, '0');
+  const value = BigInt(`0x${Buffer.from(digits, 'hex').reverse().toString('hex')}`);
+  return { first: value, last: value };
 }
 
-/** The key of an expression `meta`; empty for any other expression. */
-function keyOf(left: Json): string {
-  return String(at(left, 'meta', 'key') ?? '');
+function elementText(key: MatchKey | undefined, element: Element): string {
+  return key === undefined ? `0x${element.first.toString(16)}` : KEYS[key].write(elementRange(key, element));
 }
 
-/** Whether it is about a header, interface or protocol, and written out: a named set may change, a long one is cut off. */
-function isSteady(left: Json, right: Json): boolean {
-  const isKept = at(left, 'payload', 'field') !== undefined || /^[io]if|proto/.test(keyOf(left));
-  const isValue = ['string', 'number'].includes(typeof right) && !String(right).startsWith('@');
-  return isKept && (isValue || at(right, 'prefix') !== undefined || at(right, 'range') !== undefined);
-}
-
-/** The addresses that the right side of a match stands for; undefined if it is anything else. */
-function addressesOf({ family, named, checkBudget }: NftContext, right: Json): RangeSet | undefined {
-  const elements =
-    setNameIn(right) === undefined ? (listAt(right, 'set') ?? [right]) : named.get(setNameIn(right) ?? '');
-  const ranges = elements?.map((element) => {
-    checkBudget();
-    return parseRange(nftText(elementValue(element)));
-  });
-  return ranges?.every((range) => range !== undefined) ? rangeSet(family, ranges) : undefined;
-}
-
-/** The name of a set or map, which is written with `@`; undefined if it is anything else. */
-function setNameIn(value: Json): string | undefined {
-  return typeof value === 'string' && value.startsWith('@') ? value.slice(1) : undefined;
-}
-
-/** An element of a set without its comment, timeout and counter. */
-function elementValue(element: Json): Json {
-  return at(element, 'elem', 'val') ?? element;
-}
-
-/** Longer sets and maps are cut off. */
+/** Longer sets are cut off. */
 const MOST_ELEMENTS = 8;
+/** Other programs choose texts as long as they like, and the agent keeps 20,000. */
+const LONGEST_TEXT = 500;
 
-/** A statement or expression about as nft(8) writes it, so that people recognise it; empty for a counter. */
-function nftText(value: Json): string {
-  if (Array.isArray(value)) return joined(value, ',');
-  if (!isObject(value)) return String(value ?? '');
-  const [name, body] = nameAndBody(value);
-  const text = (key: string) => nftText(at(body, key));
-  switch (name) {
-    case 'counter':
-      return '';
-    case 'match':
-      return words(text('left'), /^(==|in)$/.test(text('op')) ? '' : text('op'), text('right'));
-    case 'meta':
-      return words(/^[io]if/.test(text('key')) ? '' : name, text('key'));
-    case 'payload':
-      return words(text('protocol'), text('field')) || name;
-    case 'prefix':
-      return `${text('addr')}/${text('len')}`;
-    case 'range':
-      return joined(body, '-');
-    case 'concat':
-      return joined(body, ' . ');
-    case '&':
-    case '|':
-    case '^':
-      return joined(body, ` ${name} `);
-    case 'set': {
-      const elements = listAt(value, name) ?? [];
-      const texts = elements.slice(0, MOST_ELEMENTS).map((element) => joined([element].flat(), ' : '));
-      return `{ ${[...texts, ...(elements.length > MOST_ELEMENTS ? ['…'] : [])].join(', ')} }`;
-    }
-    case 'elem':
-      return text('val');
-    case 'map':
-    case 'vmap':
-      return words(text('key'), name, text('data'));
-    case 'mangle':
-      return words(text('key'), 'set', text('value'));
-    default:
-      return words(name, ...Object.values(isObject(body) ? body : [body]).map(nftText));
-  }
+function ruleText(context: NftContext, { comment }: RuleReply, statements: readonly Statement[]): string {
+  const texts = statements.flatMap((one) =>
+    one.kind === 'counter' ? [] : statementText(context.family, one),
+  );
+  const words = [`chain ${context.place.chain}:`, ...texts, ...(comment ? [`comment "${comment}"`] : [])];
+  return readable(context, words.join(' '));
 }
 
-function joined(values: Json, separator: string): string {
-  return (Array.isArray(values) ? values : []).map(nftText).join(separator);
+function readableTest(context: NftContext, test: Test): Test {
+  return test !== undefined && 'text' in test ? { ...test, text: readable(context, test.text) } : test;
 }
 
-function words(...texts: readonly string[]): string {
-  return texts.filter((text) => text !== '').join(' ');
+/** About as nft(8) writes it, so that people recognise it: without what it leaves out, and with the elements of sets. */
+function readable({ sets }: NftContext, text: string): string {
+  const words = text
+    .replaceAll(/\[(?:unknown type (\w+)|(limit)) [^\]]*\]/g, '$1$2')
+    .replaceAll(/meta nfproto ipv[46] (?=(?:meta l4proto \w+ |snat to )?ip6? )/g, '')
+    .replaceAll(/meta l4proto (tcp|udp|sctp) th /g, '$1 ')
+    .replaceAll(/@(__(?:set|map)\d+)/g, (_, name: string) => elementsText(sets.get(name)));
+  return printable(words.length > LONGEST_TEXT ? `${words.slice(0, LONGEST_TEXT)}…` : words);
+}
+
+function elementsText({ key, elements }: Partial<ReadSet> = {}): string {
+  const ranges = elements?.ranges ?? [];
+  const texts = ranges.slice(0, MOST_ELEMENTS).map((one) => elementText(key, one));
+  return `{ ${[...texts, ...(texts.length === 0 || ranges.length > MOST_ELEMENTS ? ['…'] : [])].join(', ')} }`;
+}
+
+/** The command that deletes a rule, if the names in it are such that nft(8) can read them there. */
+export function deletion(
+  { family, table, chain }: ChainName<TableFamily>,
+  { handle }: RuleReply,
+): Pick<Rule, 'deletion'> {
+  const words = [TABLE_FAMILIES[family].word, table, chain];
+  const isReadable = words.every((word) => /^[A-Za-z][\w./-]*$/.test(word));
+  return isReadable ? { deletion: `nft delete rule ${words.join(' ')} handle ${handle}` } : {};
 }

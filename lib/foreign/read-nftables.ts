@@ -1,84 +1,107 @@
 import type { Family } from '../cidr/address.ts';
-import { DataplaneError } from '../dataplane/error.ts';
-import type { Host } from '../dataplane/host.ts';
-import { type Netlink, noAnswer, type Requests } from '../dataplane/netlink.ts';
+import type { SetNames } from '../dataplane/iptables/extensions.ts';
+import { MOST_OF_CHAIN, setNames } from '../dataplane/iptables/list-chain.ts';
+import { iptablesRule } from '../dataplane/iptables/nft-rule.ts';
+import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
+import type { Netlink } from '../dataplane/netlink.ts';
+import { decode } from '../dataplane/nftables/decode.ts';
+import type { Statement } from '../dataplane/nftables/statement.ts';
 import type { Rule } from '../dataplane/rule.ts';
-import type { NatChain } from '../netlink/replies.ts';
+import type { ChainName, SetName } from '../netlink/change.ts';
+import { NetlinkError } from '../netlink/error.ts';
+import type { TableFamily } from '../netlink/messages.ts';
+import type { RuleReply } from '../netlink/replies.ts';
 import type { ReadRules } from './base-chain.ts';
-import { type Budget, MOST_LISTED } from './budget.ts';
-import { at, type Json, listAt, listNft, type NftName } from './nft-list.ts';
-import { namesIn, parseNftRule } from './nft-rule.ts';
+import { type Budget, MOST_ELEMENTS } from './budget.ts';
+import { deletion, type NftContext, type ReadSet, readNftRule, type SetToRead, setsIn } from './nft-rule.ts';
 
-interface Limits {
-  readonly rules: number;
-  /** Undefined if the tool does not list elements. */
-  readonly elements?: number;
+/** A rule, which is in iptables' own words if it came from there. */
+interface Decoded {
+  readonly reply: RuleReply;
+  readonly statements: readonly Statement[];
+  readonly own?: Rule | undefined;
 }
-
-/** Says why a tool must not list a chain, because it may need more memory than there is; undefined if it may. */
-export type Refusal = (chain: Omit<NatChain, 'priority'>, most: Limits) => Promise<string | undefined>;
-
-export const UNKNOWN_SIZE = 'how much memory a listing would need is known only over netlink';
-
-/** Asks the kernel how much a chain holds. Without an answer, it must not be listed. */
-export function createRefusal(netlink: Netlink | undefined): Refusal {
-  return async ({ family, table, chain }, { rules, elements }) => {
-    const size = (requests: Requests) => requests.size({ family, table, chain }, elements ?? 0);
-    const asked = await netlink?.use(async (requests) => ({ size: await size(requests) })).catch(noAnswer);
-    if (asked === undefined) return UNKNOWN_SIZE;
-    const holds = asked.size ?? { rules: 0, elements: 0 };
-    if (holds.rules > rules) return `chain ${chain} has more than ${rules} rules`;
-    if (elements === undefined || holds.elements <= elements) return undefined;
-    return `the sets of table ${table} have more than ${elements} elements`;
-  };
-}
-
-/** Reads the chains of a table as packets of the family meet them. */
-export type NftReader = (table: Pick<NatChain, 'family' | 'table'>, family: Family) => ReadRules;
 
 /**
- * Makes a reader that lists each chain, set and map once.
+ * Makes a reader of the chains behind a base chain, as packets of one family meet them. It reads each set once.
  *
  * @param ownChain the agent's own chain in the tables of iptables, `ip nat` and `ip6 nat`
  */
-export function createNftReader(host: Host, ownChain: string, budget: Budget, refusal: Refusal): NftReader {
-  const answers = new Map<string, ReturnType<typeof listNft>>();
-  const list = (what: NftName) => {
-    const key = JSON.stringify(what);
-    const answer = answers.get(key) ?? listNft(host, what);
-    answers.set(key, answer);
-    return answer;
+export function createNftReader(
+  netlink: Netlink,
+  { family: tableFamily, table, chain: base }: ChainName<TableFamily>,
+  family: Family,
+  ownChain: string,
+  budget: Budget,
+): ReadRules {
+  const name = { family: tableFamily, table };
+  const isOfIptables = TABLES_OF_IPTABLES.includes(table) && tableFamily === family;
+  const sets = new Map<string, ReadSet>();
+  /** Undefined for a rule that iptables has no words for, or that is in a chain that only nft(8) makes. */
+  const fromIptables = (reply: RuleReply, chain: string, names: SetNames | undefined) => {
+    const isExtended = reply.expressions.some(({ name }) => name === 'match' || name === 'target');
+    const { spec, isExact } = iptablesRule(family, reply, undefined, names);
+    const isOwn = isExtended || (isExact && BASES_OF_IPTABLES.includes(base));
+    return isOwn ? parseIptablesRule(family, chain, spec, ownChain) : undefined;
   };
-  const readRules = async (table: Omit<NftName, 'kind' | 'name'>, chain: string, family: Family) => {
-    const objects = await list({ kind: 'chain', ...table, name: chain });
-    const found = objects?.map((object) => at(object, 'rule')).filter((rule) => rule !== undefined);
-    const named = new Map<string, readonly Json[]>();
-    const names = (await budget.map(found ?? [], namesIn)).flat();
-    for (const { kind, name } of names) {
-      const object = (await list({ kind, ...table, name }))?.find((one) => at(one, kind) !== undefined);
-      // An empty set has no member "elem".
-      if (object !== undefined) named.set(name, listAt(object, kind, 'elem') ?? []);
+  const readAll = async (chain: string) => {
+    const found = await netlink.use((requests) =>
+      requests.rules({ ...name, chain }, undefined, MOST_OF_CHAIN),
+    );
+    budget.count(found.length + 1);
+    const names = isOfIptables ? await setNames(netlink, found) : undefined;
+    const decoded = await budget.map(found, (reply): Decoded => {
+      const own = isOfIptables ? fromIptables(reply, chain, names) : undefined;
+      if (own !== undefined) return { reply, statements: [], own };
+      return { reply, statements: decode(family, reply.expressions) };
+    });
+    for (const wanted of decoded.flatMap(({ statements }) => setsIn(statements))) {
+      const set = sets.get(wanted.name) ?? (await readSet(netlink, { ...name, set: wanted.name }, wanted));
+      if (set !== undefined) sets.set(wanted.name, set);
     }
-    const context = { family, named, checkBudget: () => budget.check() };
-    const own = table.table === 'nat' && table.family !== 'inet' ? ownChain : undefined;
-    const rules = found && (await budget.map(found, (rule) => parseNftRule(context, rule)));
-    return rules?.flat().map((rule) => markOwn(rule, own));
+    const context: NftContext = { family, place: { ...name, chain }, sets };
+    const rules = await budget.map(decoded, ({ reply, statements, own }) => {
+      if (own !== undefined) return [{ ...own, ...deletion(context.place, reply) }];
+      const elements = readNftRule(context, reply, statements);
+      budget.count(elements.length - 1);
+      return elements;
+    });
+    return rules.flat().map((rule) => (isOfIptables ? markOwn(rule, ownChain) : rule));
   };
-  return ({ family: tableFamily, table }, family) =>
-    async (chain) => {
-      const refused = await refusal({ family: tableFamily, table, chain }, MOST_LISTED.nft);
-      if (refused !== undefined) return refused;
-      try {
-        return await readRules({ family: tableFamily, table }, chain, family);
-      } catch (error) {
-        // What nft cannot tell of one chain must not hide the others.
-        if (!(error instanceof DataplaneError)) throw error;
-        return error.message;
-      }
-    };
+  return async (chain) => {
+    try {
+      return await readAll(chain);
+    } catch (error) {
+      // What is not read of one chain must not hide the others.
+      if (!(error instanceof NetlinkError)) throw error;
+      return `chain ${chain}: ${error.message}`;
+    }
+  };
 }
 
-function markOwn(rule: Rule, ownChain: string | undefined): Rule {
+/** Where iptables-nft keeps its tables, and its chains at the two hooks (nft_xt_builtin_tables in iptables/nft.c). */
+const TABLES_OF_IPTABLES = ['raw', 'mangle', 'nat', 'filter', 'security'];
+const BASES_OF_IPTABLES = ['PREROUTING', 'POSTROUTING'];
+
+/** NFT_SET_INTERVAL and NFT_SET_CONCAT: keys of several parts have ranges of their own kind. */
+const [INTERVAL, CONCAT] = [0x4, 0x80];
+
+async function readSet(
+  netlink: Netlink,
+  name: SetName<TableFamily>,
+  wanted: SetToRead,
+): Promise<ReadSet | undefined> {
+  return await netlink.use(async (requests) => {
+    const set = await requests.set(name);
+    if (set === undefined) return undefined;
+    const { flags, keyBytes } = set;
+    const isInterval = (flags & INTERVAL) !== 0 && (flags & CONCAT) === 0;
+    const elements = await requests.elements(name, { isInterval, keyBytes, most: MOST_ELEMENTS });
+    return elements && { ...wanted, keyBytes, elements };
+  });
+}
+
+function markOwn(rule: Rule, ownChain: string): Rule {
   const leads = 'chain' in rule.outcome && rule.outcome.chain === ownChain;
   return leads ? { ...rule, outcome: { kind: 'own' } } : rule;
 }

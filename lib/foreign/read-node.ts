@@ -6,19 +6,14 @@ import { findCommand } from '../dataplane/iptables/detect.ts';
 import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
 import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
 import { createTool, type Tool } from '../dataplane/iptables/tool.ts';
-import { noAnswer } from '../dataplane/netlink.ts';
-import { INTERIM_TABLE, NFT_FAMILY, TABLE } from '../dataplane/nftables/names.ts';
+import { noAnswer, whyNoNetlink } from '../dataplane/netlink.ts';
+import { INTERIM_TABLE, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
+import { TABLE_FAMILIES } from '../netlink/messages.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
-import { Budget, MOST_CHAINS, MOST_LISTED, READ_MS, TooManyRules } from './budget.ts';
-import {
-  createNftReader,
-  createRefusal,
-  type NftReader,
-  type Refusal,
-  UNKNOWN_SIZE,
-} from './read-nftables.ts';
+import { Budget, MOST_CHAINS, READ_MS, TooManyRules } from './budget.ts';
+import { createNftReader } from './read-nftables.ts';
 
 /** The chain of iptables at the hook postrouting. */
 const POSTROUTING = 'POSTROUTING';
@@ -62,12 +57,10 @@ export async function readNode(
   options: NodeOptions,
   budget = new Budget(READ_MS),
 ): Promise<NodeRules> {
-  const { families, ownChain, iptables } = options;
-  const refusal = createRefusal(host.netlink);
-  const nft = createNftReader(budget.limit(host), ownChain, budget, refusal);
-  const reader = { host, options, budget, nft, refusal };
+  const { families, iptables } = options;
+  const reader = { host, options, budget };
   const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
-  const unread = listed === undefined ? [`nftables: ${UNKNOWN_SIZE}`] : [];
+  const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
   const baseChains: BaseChain[] = [];
   try {
     for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
@@ -94,6 +87,10 @@ export async function readNode(
   };
 }
 
+function withoutNetlink({ netlink }: Host): string {
+  return `netlink does not work: ${whyNoNetlink(netlink)}`;
+}
+
 /** A base chain to read, which is undefined if it is not there. */
 interface Base {
   /** Whether the agent itself uses this kind of chain. Otherwise it need not work at all. */
@@ -104,10 +101,12 @@ interface Base {
 /** @param listed the base chains of the kernel; undefined if it was not asked */
 function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | undefined): readonly Base[] {
   const { mode } = reader.options.iptables ?? {};
-  const base = listed?.find((one) => isIptables(one, family));
-  const mayBeThere = base !== undefined || (listed === undefined && mode === 'nft');
+  const isByText = listed === undefined && mode === 'nft';
   return [
-    ...(mayBeThere ? [{ isOwn: mode === 'nft', read: () => readNftMode(reader, family, base) }] : []),
+    ...(listed ?? [])
+      .filter((one) => isIptables(one, family))
+      .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) })),
+    ...(isByText ? [{ isOwn: true, read: () => readNftMode(reader, family) }] : []),
     { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family) },
     ...nativeChains(family, listed)
       .filter((one) => !isSkipped(one))
@@ -117,7 +116,7 @@ function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | u
 
 /** The base chains of nftables that packets of the family meet, without those of iptables and of the agent. */
 function nativeChains(family: Family, listed: readonly NatChain[] = []): readonly NatChain[] {
-  const families = [NFT_FAMILY[family].protocol, 'inet'];
+  const families: readonly string[] = [family, 'inet'];
   return listed.filter(
     (base) =>
       ![TABLE, INTERIM_TABLE].includes(base.table) &&
@@ -143,53 +142,49 @@ async function readIfThere(unread: string[], { isOwn, read }: Base): Promise<Bas
 }
 
 function skippedText({ family, table }: NatChain): string {
-  return `nftables ${family} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
+  return `nftables ${TABLE_FAMILIES[family].word} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
 }
 
 interface Reader {
   readonly host: Host;
   readonly options: NodeOptions;
   readonly budget: Budget;
-  readonly nft: NftReader;
-  readonly refusal: Refusal;
 }
 
 function chainTextOf({ family, table, chain }: NatChain): string {
-  return `nftables ${family} ${table} ${chain}`;
+  return `nftables ${TABLE_FAMILIES[family].word} ${table} ${chain}`;
 }
 
-function readNative({ nft }: Reader, family: Family, base: NatChain): Promise<BaseChain | undefined> {
-  const chain = { chainText: chainTextOf(base), family, name: base.chain };
-  return readBaseChain(chain, MOST_CHAINS.nft, nft(base, family));
+/** A base chain over netlink, and what it leads to. */
+async function readNative(
+  { host, options, budget }: Reader,
+  family: Family,
+  base: NatChain,
+): Promise<BaseChain | undefined> {
+  const chain = isIptables(base, family)
+    ? postrouting(family, 'nft')
+    : { chainText: chainTextOf(base), family, name: base.chain };
+  if (host.netlink === undefined) return undefined;
+  const rules = createNftReader(host.netlink, base, family, options.ownChain, budget);
+  return await readBaseChain(chain, MOST_CHAINS.nft, rules);
 }
 
 /** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
 function isIptables({ family: tableFamily, table, chain }: NatChain, family: Family): boolean {
-  return tableFamily === NFT_FAMILY[family].protocol && table === 'nat' && chain === POSTROUTING;
+  return tableFamily === family && table === 'nat' && chain === POSTROUTING;
 }
 
-/**
- * POSTROUTING of iptables-nft and what it leads to; undefined if there is none.
- *
- * @param base the chain as the kernel lists it; undefined if it was not asked
- */
+/** POSTROUTING of iptables-nft without netlink: no other chain is listed, because nobody knows whether that fits in memory. */
 async function readNftMode(
-  reader: Reader,
+  { host, options, budget }: Reader,
   family: Family,
-  base: NatChain | undefined,
 ): Promise<BaseChain | undefined> {
-  const { host, options, budget, nft, refusal } = reader;
   const suffix = await suffixOf(host, options, 'nft');
-  if (suffix === undefined) return base && (await readNative(reader, family, base));
-  const tool = createTool(budget.limit(host), family, suffix);
-  const table = { family: NFT_FAMILY[family].protocol, table: 'nat' };
-  const refused = async (chain: string) => {
-    // Without netlink the agent itself reads this chain, and no other, at each sync.
-    if (base === undefined && chain === POSTROUTING) return undefined;
-    return await refusal({ ...table, chain }, MOST_LISTED.iptables);
-  };
-  const rules = iptablesRules(tool, options.ownChain, budget, base && nft(base, family), refused);
-  return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, rules);
+  if (suffix === undefined) return undefined;
+  const rules = iptablesRules(createTool(budget.limit(host), family, suffix), options.ownChain, budget);
+  return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, async (chain) =>
+    chain === POSTROUTING ? await rules(chain) : `chain ${chain}: ${withoutNetlink(host)}`,
+  );
 }
 
 /** The same of iptables-legacy; undefined also if it is not in use. */
@@ -215,25 +210,11 @@ function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'chain
   return { chainText: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
 }
 
-/**
- * Reads chains of `nat`.
- *
- * @param readOtherwise reads what iptables cannot read, because nft(8) has put rules into it
- * @param refusal why a chain must not be listed, if so
- */
-function iptablesRules(
-  { family, list }: Tool,
-  ownChain: string,
-  budget: Budget,
-  readOtherwise: ReadRules = async () => undefined,
-  refusal: (chain: string) => Promise<string | undefined> = async () => undefined,
-): ReadRules {
+/** Reads chains of `nat` by the tool. */
+function iptablesRules({ family, list }: Tool, ownChain: string, budget: Budget): ReadRules {
   return async (chain) => {
-    const refused = await refusal(chain);
-    if (refused !== undefined) return refused;
     const specs = await list(chain);
-    if (specs === undefined) return await readOtherwise(chain);
-    return await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain));
+    return specs && (await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain)));
   };
 }
 

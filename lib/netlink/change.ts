@@ -1,19 +1,28 @@
 import { type Range, writeElements } from './elements.ts';
 import { type KnownExpression, writeExpression } from './expressions.ts';
-import { attribute, bytesOf, type Family, NFPROTO, NFT_MSG, NLM_F, type Request } from './messages.ts';
+import {
+  attribute,
+  bytesOf,
+  type Family,
+  NFPROTO,
+  NFT_MSG,
+  NLM_F,
+  type Request,
+  type TableFamily,
+} from './messages.ts';
 import type { Hook } from './replies.ts';
 import { writeUserData } from './user-data.ts';
 
-export interface TableName {
-  readonly family: Family;
+export interface TableName<Of extends TableFamily = Family> {
+  readonly family: Of;
   readonly table: string;
 }
 
-export interface ChainName extends TableName {
+export interface ChainName<Of extends TableFamily = Family> extends TableName<Of> {
   readonly chain: string;
 }
 
-export interface SetName extends TableName {
+export interface SetName<Of extends TableFamily = Family> extends TableName<Of> {
   readonly set: string;
 }
 

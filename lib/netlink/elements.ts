@@ -1,5 +1,5 @@
 import { interrupted, malformed } from './error.ts';
-import { packetsAt } from './expressions.ts';
+import { packetsAt, readVerdict, type VerdictData } from './expressions.ts';
 import {
   ATTRIBUTE_HEADER_BYTES,
   aligned,
@@ -26,6 +26,8 @@ export interface Range {
 interface Element extends Range {
   /** Undefined if the set does not count. */
   readonly packets: bigint | undefined;
+  /** Undefined if the set is no verdict map. */
+  readonly verdict?: VerdictData | undefined;
 }
 
 /** The elements of an interval set, ascending. */
@@ -33,6 +35,8 @@ export interface Elements {
   readonly ranges: readonly Element[];
   /** Whether the set has an element for all other addresses. */
   readonly catchAll: boolean;
+  /** What becomes of a packet with any other address in a verdict map. */
+  readonly otherVerdict?: VerdictData | undefined;
   /** Whether an element has more than a range and a count, such as a time limit, which changes what it means. */
   readonly hasOthers: boolean;
   /** The generations of nf_tables, their last 16 bits, in which the elements were read. */
@@ -50,6 +54,7 @@ interface Edge {
   readonly flags: number;
   readonly packets: bigint | undefined;
   readonly hasOthers: boolean;
+  readonly verdict?: VerdictData | undefined;
 }
 
 /** Numbers of attributes, and flags, in linux/netfilter/nf_tables.h. */
@@ -58,7 +63,7 @@ const NFTA_LIST_ELEM = 1;
 const NFTA_DATA_VALUE = 1;
 const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFT_SET_ELEM_CATCHALL = 2;
-const NFTA_SET_ELEM = { key: 1, flags: 3, userData: 6, expression: 7, padding: 8 } as const;
+const NFTA_SET_ELEM = { key: 1, data: 2, flags: 3, userData: 6, expression: 7, padding: 8 } as const;
 const NLA_F_NESTED = 0x8000;
 
 /** The bytes of an attribute with the flags. */
@@ -105,7 +110,7 @@ export function writeElements(ranges: readonly Range[], keyBytes: number): Buffe
 }
 
 /** Reads NFT_MSG_NEWSETELEM. */
-export function readElements(message: Message, keyBytes: 4 | 16): Part {
+export function readElements(message: Message, keyBytes: number): Part {
   const list = attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS));
   const { bytes, start } = message.payload;
   // nf_tables sets `res_id` of `struct nfgenmsg` so.
@@ -116,9 +121,10 @@ export function readElements(message: Message, keyBytes: 4 | 16): Part {
 }
 
 /** Reads one element without an object for each of its attributes. */
-function readEdge({ bytes, start, end }: Span, keyBytes: 4 | 16): Edge {
+function readEdge({ bytes, start, end }: Span, keyBytes: number): Edge {
   let [key, flags, hasOthers] = [-1n, 0, false];
   let packets: bigint | undefined;
+  let verdict: VerdictData | undefined;
   for (let at = start; at < end; ) {
     const length = lengthAt(bytes, at, end);
     const payload = at + ATTRIBUTE_HEADER_BYTES;
@@ -133,6 +139,10 @@ function readEdge({ bytes, start, end }: Span, keyBytes: 4 | 16): Edge {
         packets = packetsAt(bytes, payload, at + length);
         hasOthers ||= packets === undefined;
         break;
+      case NFTA_SET_ELEM.data:
+        verdict = readVerdict({ bytes, start: payload, end: at + length });
+        hasOthers = true;
+        break;
       case NFTA_SET_ELEM.userData:
       case NFTA_SET_ELEM.padding:
         break;
@@ -144,15 +154,16 @@ function readEdge({ bytes, start, end }: Span, keyBytes: 4 | 16): Edge {
   const isCatchAll = flags === NFT_SET_ELEM_CATCHALL;
   if (flags > NFT_SET_ELEM_INTERVAL_END && !isCatchAll) hasOthers = true;
   if (key === -1n && !isCatchAll) throw malformed('an element without a key');
-  return { key, flags, packets, hasOthers };
+  return { key, flags, packets, hasOthers, ...(verdict && { verdict }) };
 }
 
-function keyIn(bytes: Buffer, start: number, end: number, keyBytes: 4 | 16): bigint {
+function keyIn(bytes: Buffer, start: number, end: number, keyBytes: number): bigint {
   const at = seek(bytes, start, end, NFTA_DATA_VALUE);
   const length = at < 0 ? 0 : endOf(bytes, at) - at;
   if (length !== keyBytes) throw malformed(`${length} bytes instead of ${keyBytes}`);
   if (keyBytes === 4) return BigInt(bytes.readUInt32BE(at));
-  return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
+  if (keyBytes === 16) return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
+  return BigInt(`0x${bytes.toString('hex', at, at + keyBytes)}`);
 }
 
 /**
@@ -167,21 +178,29 @@ export function joinElements(parts: readonly Part[], keyBytes: number, isInterva
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
   let hasOthers = all.some((one) => one.hasOthers);
-  for (const [index, { key, packets }] of edges.entries()) {
+  for (const [index, { key, packets, verdict }] of edges.entries()) {
     if (isEnd(edges[index])) {
       hasOthers ||= key !== 0n && (index === 0 || isEnd(edges[index - 1]));
       continue;
     }
     const next = edges[index + 1];
-    if (next?.key === key)
+    // Keys of several parts may begin alike.
+    if (isInterval && next?.key === key)
       throw generations.length > 1 ? interrupted('list elements') : malformed('an element twice');
     const end = next === undefined ? highest : next.key - 1n;
-    ranges.push({ first: key, last: isInterval ? end : key, packets });
+    ranges.push({ first: key, last: isInterval ? end : key, packets, ...(verdict && { verdict }) });
   }
-  return { ranges, catchAll: all.length > edges.length, hasOthers, generations };
+  const other = all.find(({ flags }) => flags === NFT_SET_ELEM_CATCHALL);
+  return {
+    ranges,
+    catchAll: other !== undefined,
+    ...(other?.verdict && { otherVerdict: other.verdict }),
+    hasOthers,
+    generations,
+  };
 }
 
-function isEnd(edge: Edge | undefined): boolean {
+export function isEnd(edge: Edge | undefined): boolean {
   return edge?.flags === NFT_SET_ELEM_INTERVAL_END;
 }
 

@@ -5,11 +5,12 @@ import { getSystemErrorName } from 'node:util';
  *
  * - `changed`: something that is to be made is there, or something that is to be deleted is not; reading again helps.
  * - `interrupted`: a set changed while its elements were read; asking again helps.
+ * - `limit`: the kernel has more to tell than may be read, as the message says.
  * - `denied`: this process lacks a permission.
  * - `unsupported`: this kernel or container has no such socket or request, or the native module cannot be loaded.
  * - `failed`: anything else, as the message says.
  */
-export type NetlinkFailure = 'changed' | 'interrupted' | 'denied' | 'unsupported' | 'failed';
+export type NetlinkFailure = 'changed' | 'interrupted' | 'limit' | 'denied' | 'unsupported' | 'failed';
 
 /** What the kernel refuses of a change: the index of a request, and where in its message, if the kernel says that. */
 export interface RefusedPart {

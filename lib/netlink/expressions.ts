@@ -23,7 +23,7 @@ interface Values {
 }
 
 /** What becomes of a packet: a positive code is netfilter's (NF_ACCEPT), a negative one of nf_tables (NFT_RETURN). */
-interface VerdictData {
+export interface VerdictData {
   readonly code: number;
   readonly chain?: string | undefined;
 }
@@ -135,20 +135,27 @@ const WRITE: {
   bytes: (value) => Buffer.from(value, 'hex'),
 };
 
+/** NFTA_SET_ELEM_DATA of a verdict map; undefined if it is other data. */
+export const readVerdict = READ.verdict;
+
 /** Expressions whose bytes change with packets, and are left out. */
 const CHANGING = ['last', 'quota'];
+
+/** A node has thousands of rules. */
+const FIELDS: ReadonlyMap<string, readonly (readonly [key: string, Field])[]> = new Map(
+  Object.entries(LAYOUTS).map(([name, layout]) => [name, Object.entries(layout)]),
+);
 
 /** Reads NFTA_LIST_ELEM of the expressions of a rule, or NFTA_SET_ELEM_EXPR. */
 export function readExpression(payload: Span): Expression {
   const parts = attributesIn(payload);
   const name = text(find(parts, NFTA_EXPR.name));
   const data = find(parts, NFTA_EXPR.data);
-  const layout: Readonly<Record<string, Field>> | undefined = isKnown(name) ? LAYOUTS[name] : undefined;
+  const fields = FIELDS.get(name);
   const attributes = attributesIn(data);
-  const fields = Object.entries(layout ?? {});
   const isRead = ({ type }: { readonly type: number }) =>
-    type === PADDING[name] || fields.some(([, [known]]) => known === type);
-  if (layout === undefined || !attributes.every(isRead)) {
+    type === PADDING[name] || fields?.some(([, [known]]) => known === type);
+  if (fields === undefined || !attributes.every(isRead)) {
     const bytes = data === undefined || CHANGING.includes(name) ? '' : hex(data);
     return { name: 'unknown', type: name, bytes };
   }
@@ -161,9 +168,25 @@ export function readExpression(payload: Span): Expression {
   return values as unknown as KnownExpression;
 }
 
-/** The expressions in NFTA_RULE_EXPRESSIONS. */
-export function readExpressions(list: Span | undefined): readonly Expression[] {
-  return attributesIn(list).map(readExpression);
+/** Expressions by their bytes, at most so many: comments differ in each rule. */
+export type KnownBytes = Map<string, Expression>;
+const MOST_KNOWN = 1_000;
+
+/**
+ * The expressions in NFTA_RULE_EXPRESSIONS.
+ *
+ * @param known those of other rules: most are in thousands of rules, and are read once
+ */
+export function readExpressions(
+  list: Span | undefined,
+  known: KnownBytes = new Map(),
+): readonly Expression[] {
+  return attributesIn(list).map((one) => {
+    const bytes = one.bytes.toString('latin1', one.start, one.end);
+    const expression = known.get(bytes) ?? readExpression(one);
+    if (known.size < MOST_KNOWN) known.set(bytes, expression);
+    return expression;
+  });
 }
 
 /** NFTA_LIST_ELEM with an expression; `type` is another attribute that holds one. */
@@ -198,10 +221,6 @@ export function packetsIn(expressions: readonly Expression[]): bigint | undefine
 /** The chain that the expressions jump or go to. */
 export function targetOf(expressions: readonly Expression[]): string | undefined {
   return expressions.map((one) => (one.name === 'immediate' ? one.verdict?.chain : undefined)).find(Boolean);
-}
-
-function isKnown(name: string): name is Known {
-  return Object.hasOwn(LAYOUTS, name);
 }
 
 function hex({ bytes, start, end }: Span): string {

@@ -7,26 +7,24 @@ import {
   type TableName,
 } from './change.ts';
 import { Connection } from './connection.ts';
-import { type Elements, joinElements, type Range, readElements, writeElements } from './elements.ts';
-import { interrupted, malformed, NetlinkError } from './error.ts';
-import { targetOf } from './expressions.ts';
+import { type Elements, isEnd, joinElements, type Range, readElements, writeElements } from './elements.ts';
+import { malformed, NetlinkError } from './error.ts';
+import { type KnownBytes, targetOf } from './expressions.ts';
 import {
   attribute,
   attributesOf,
-  bytesOf,
   find,
-  IPSET_MSG,
   type Message,
   NFPROTO,
   NFT_MSG,
   NLM_F,
   type Request,
+  TABLE_FAMILIES,
+  type TableFamily,
   text,
 } from './messages.ts';
 import {
   type ChainReply,
-  countElements,
-  FAMILY_IDS,
   type Generation,
   type NatChain,
   type RuleReply,
@@ -41,25 +39,34 @@ import {
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
-interface Size {
-  /** The rules of a chain, and whatever leads to it. */
+/** How much of a chain is read: an error says that it holds more. */
+interface MostRules {
+  /** With the jumps to them, which the kernel counts with them. */
   readonly rules: number;
-  readonly elements: number;
+  readonly bytes: number;
 }
+
+interface SetShape {
+  readonly isInterval?: boolean;
+  /** Of a key; without it, of an address of the family. */
+  readonly keyBytes?: number;
+  /** How many elements are read: an error says that it holds more. */
+  readonly most?: number;
+}
+
+/** Of linux/netfilter/ipset/ip_set.h, version 7: attributes, and a type of message, whose high byte is the subsystem. */
+const IPSET = { protocol: 1, name: 2, index: 11, getByIndex: 0x060f } as const;
 
 /** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
 const TABLE_NAME = 1;
 /** NFTA_SET_NAME and NFTA_SET_ELEM_LIST_SET. */
 const SET_NAME = 2;
 
-/** IPSET_ATTR_PROTOCOL and so on, and IPSET_PROTOCOL, of linux/netfilter/ipset/ip_set.h. */
-const IPSET_ATTR = { protocol: 1, name: 2, index: 11 } as const;
-const IPSET_PROTOCOL = Buffer.of(7);
-
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
   table: { type: NFT_MSG.getTable, flags: NLM_F.ack, nameType: TABLE_NAME },
   chain: { type: NFT_MSG.getChain, flags: NLM_F.ack, nameType: 3 },
+  set: { type: NFT_MSG.getSet, flags: NLM_F.ack, nameType: SET_NAME },
   sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: SET_NAME },
   rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: 2 },
   elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: SET_NAME },
@@ -91,7 +98,7 @@ export class NfTables implements Disposable {
   }
 
   /** Undefined if there is no such chain. */
-  async chain(name: ChainName): Promise<ChainReply | undefined> {
+  async chain(name: ChainName<TableFamily>): Promise<ChainReply | undefined> {
     return only('chain', await this.#ask('chain', name, name.chain, readChain));
   }
 
@@ -107,6 +114,11 @@ export class NfTables implements Disposable {
     return chains?.filter((one) => one !== undefined) ?? [];
   }
 
+  /** A set or map, but not its elements; undefined if there is no such set. */
+  async set(name: SetName<TableFamily>): Promise<SetReply | undefined> {
+    return only('set', await this.#ask('set', name, name.set, readSet));
+  }
+
   /** All sets and maps of a table. */
   async sets(name: TableName): Promise<readonly SetReply[]> {
     return (await this.#ask('sets', name, undefined, readSet)) ?? [];
@@ -118,19 +130,38 @@ export class NfTables implements Disposable {
    * @param name without a chain, the rules of all chains of the table
    * @param leadingTo if given, only those that lead to this chain
    */
-  async rules(name: TableName & Partial<ChainName>, leadingTo?: string): Promise<readonly RuleReply[]> {
+  async rules(
+    name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
+    leadingTo?: string,
+    most?: MostRules,
+  ): Promise<readonly RuleReply[]> {
+    const { family, table, chain } = name;
+    if (most !== undefined && chain !== undefined) {
+      const { use = 0 } = (await this.chain({ family, table, chain })) ?? {};
+      if (use > most.rules) throw above(`${most.rules} rules and jumps to them`);
+    }
+    let bytes = 0;
+    const known: KnownBytes = new Map();
     const read = (reply: Message) => {
-      const rule = readRule(reply);
+      bytes += reply.payload.end - reply.payload.start;
+      if (most !== undefined && bytes > most.bytes) throw above(`${most.bytes} bytes of rules`);
+      const rule = readRule(reply, known);
       return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
     };
-    const rules = await this.#ask('rules', name, name.chain, read);
-    return rules?.filter((rule) => rule !== undefined) ?? [];
+    const found = await this.#ask('rules', name, chain, read);
+    return found?.filter((rule) => rule !== undefined) ?? [];
   }
 
-  /** The elements of a set of addresses; undefined if there is no such set. */
-  async elements(name: SetName, isInterval = true): Promise<Elements | undefined> {
-    const { bytes: keyBytes } = NFPROTO[name.family];
-    const parts = await this.#ask('elements', name, name.set, (reply) => readElements(reply, keyBytes));
+  /** The elements of a set; undefined if there is no such set. */
+  async elements(name: SetName<TableFamily>, shape: SetShape = {}): Promise<Elements | undefined> {
+    const { isInterval = true, keyBytes = TABLE_FAMILIES[name.family].bytes, most } = shape;
+    let count = 0;
+    const parts = await this.#ask('elements', name, name.set, (reply) => {
+      const part = readElements(reply, keyBytes);
+      count += part.edges.filter((edge) => !isEnd(edge)).length;
+      if (most !== undefined && count > most) throw above(`${most} elements in set ${name.set}`);
+      return part;
+    });
     return parts && joinElements(parts, keyBytes, isInterval);
   }
 
@@ -168,50 +199,14 @@ export class NfTables implements Disposable {
     }
   }
 
-  /** The name of an ipset, of which rules hold only the index; undefined if there is none. */
+  /** The name of an ipset, which rules of iptables know by its index; undefined if there is none. */
   async ipsetName(index: number): Promise<string | undefined> {
-    const attributes = [
-      attribute(IPSET_ATTR.protocol, IPSET_PROTOCOL),
-      attribute(IPSET_ATTR.index, bytesOf(index, 2)),
-    ];
-    const type = IPSET_MSG.getByIndex;
-    const request = { type, reply: type, flags: NLM_F.ack, protocol: NFPROTO.IPv4.protocol, attributes };
-    const read = (reply: Message) => text(find(attributesOf(reply), IPSET_ATTR.name));
-    return (await this.#connection.ask(`get the name of ipset ${index}`, request, read))?.[0];
-  }
-
-  /**
-   * How much a chain holds, and all sets of its table together, because nft(8) fetches them with any chain. The counting
-   * of elements ends above the limit. Undefined if there is no such chain.
-   */
-  async size(
-    { family, table, chain }: Omit<NatChain, 'priority'>,
-    mostElements: number,
-  ): Promise<Size | undefined> {
-    const { protocol = 0 } = FAMILY_IDS.find(({ word }) => word === family) ?? {};
-    const asked = `count what chain ${family} ${table} ${chain} holds`;
-    const request = (type: number, flags: number, ...names: readonly Buffer[]) => {
-      return { type, flags, protocol, attributes: [attribute(TABLE_NAME, table), ...names] };
-    };
-    const ofChain = request(READABLE.chain.type, NLM_F.ack, attribute(READABLE.chain.nameType, chain));
-    const [found] = (await this.#connection.ask(asked, ofChain, readChain)) ?? [];
-    if (found === undefined) return undefined;
-    let elements = 0;
-    const count = (reply: Message): void => {
-      elements += countElements(reply);
-      // Ends the dump.
-      if (elements > mostElements) throw interrupted(asked);
-    };
-    const sets = await this.#connection.ask(asked, request(READABLE.sets.type, NLM_F.dump), readSet);
-    try {
-      for (const { name } of sets ?? []) {
-        const ofSet = request(READABLE.elements.type, NLM_F.dump, attribute(SET_NAME, name));
-        await this.#elements.ask(asked, ofSet, count);
-      }
-    } catch (error) {
-      if (!(error instanceof NetlinkError) || elements <= mostElements) throw error;
-    }
-    return { rules: found.use, elements };
+    const bytes = Buffer.of(index >> 8, index & 0xff);
+    const attributes = [attribute(IPSET.protocol, Buffer.of(7)), attribute(IPSET.index, bytes)];
+    const type = IPSET.getByIndex;
+    const request = { type, replyType: type, flags: NLM_F.ack, protocol: 0, attributes };
+    const read = (reply: Message) => text(find(attributesOf(reply), IPSET.name));
+    return (await this.#connection.ask(`get ipset ${index}`, request, read))?.[0];
   }
 
   /**
@@ -252,7 +247,7 @@ export class NfTables implements Disposable {
 
   #ask<Reply>(
     kind: keyof typeof READABLE,
-    table: TableName,
+    table: TableName<TableFamily>,
     name: string | undefined,
     read: (reply: Message) => Reply,
   ): Promise<readonly Reply[] | undefined> {
@@ -264,12 +259,19 @@ export class NfTables implements Disposable {
   }
 }
 
-function inWords({ family, table }: TableName, name = ''): string {
-  return `${NFPROTO[family].word} ${table} ${name}`.trim();
+function inWords({ family, table }: TableName<TableFamily>, name = ''): string {
+  return `${TABLE_FAMILIES[family].word} ${table} ${name}`.trim();
 }
 
-function requestFor({ family, table }: TableName, ...attributes: readonly Buffer[]) {
-  return { protocol: NFPROTO[family].protocol, attributes: [attribute(TABLE_NAME, table), ...attributes] };
+function above(limit: string): NetlinkError {
+  return new NetlinkError('limit', `more than ${limit}`);
+}
+
+function requestFor({ family, table }: TableName<TableFamily>, ...attributes: readonly Buffer[]) {
+  return {
+    protocol: TABLE_FAMILIES[family].protocol,
+    attributes: [attribute(TABLE_NAME, table), ...attributes],
+  };
 }
 
 /** A change in words, as in `add rule ip t c`. */

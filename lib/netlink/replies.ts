@@ -1,11 +1,18 @@
-import { type Expression, packetsIn, readExpression, readExpressions } from './expressions.ts';
+import {
+  type Expression,
+  type KnownBytes,
+  packetsIn,
+  readExpression,
+  readExpressions,
+} from './expressions.ts';
 import {
   attributesIn,
   attributesOf,
   find,
   type Message,
-  NFPROTO,
   type Span,
+  TABLE_FAMILIES,
+  type TableFamily,
   text,
   unsigned,
 } from './messages.ts';
@@ -75,8 +82,7 @@ export interface RuleReply extends UserData {
 
 /** A base chain of type nat at the hook postrouting. */
 export interface NatChain {
-  /** As nft(8) names it. */
-  readonly family: 'ip' | 'ip6' | 'inet';
+  readonly family: TableFamily;
   readonly table: string;
   readonly chain: string;
   readonly priority: number;
@@ -99,13 +105,9 @@ const NFTA_SET = {
   expressions: 18,
 } as const;
 const NFTA_SET_DESC_SIZE = 1;
-const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_RULE = { chain: 2, handle: 3, expressions: 4, userData: 7 } as const;
 
 const NF_INET_POST_ROUTING = 4;
-
-/** NFPROTO_… in linux/netfilter.h. */
-export const FAMILY_IDS = [{ word: 'inet', protocol: 1 }, NFPROTO.IPv4, NFPROTO.IPv6] as const;
 
 /** Reads NFT_MSG_NEWGEN, a reply or an event. */
 export function readGeneration(message: Message): Generation {
@@ -153,12 +155,11 @@ function readHook(hook: Span): Pick<Hook, 'number' | 'priority'> {
 
 /** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
 export function readNatChain(message: Message): NatChain | undefined {
+  const { protocol, table, name, hook } = readChain(message);
   // Only these families have chains of type nat.
-  const family = FAMILY_IDS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.start]);
-  if (family === undefined) return undefined;
-  const { table, name, hook } = readChain(message);
-  if (hook?.type !== 'nat' || hook.number !== NF_INET_POST_ROUTING) return undefined;
-  return { family: family.word, table, chain: name, priority: hook.priority };
+  const family = (['inet', 'IPv4', 'IPv6'] as const).find((one) => TABLE_FAMILIES[one].protocol === protocol);
+  if (family === undefined || hook?.type !== 'nat' || hook.number !== NF_INET_POST_ROUTING) return undefined;
+  return { family, table, chain: name, priority: hook.priority };
 }
 
 /** Reads NFT_MSG_NEWSET. */
@@ -179,15 +180,10 @@ export function readSet(message: Message): SetReply {
   };
 }
 
-/** Reads NFT_MSG_NEWSETELEM: how many elements it tells. */
-export function countElements(message: Message): number {
-  return attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS)).length;
-}
-
 /** Reads NFT_MSG_NEWRULE. */
-export function readRule(message: Message): RuleReply {
+export function readRule(message: Message, known?: KnownBytes): RuleReply {
   const attributes = attributesOf(message);
-  const expressions = readExpressions(find(attributes, NFTA_RULE.expressions));
+  const expressions = readExpressions(find(attributes, NFTA_RULE.expressions), known);
   return {
     chain: text(find(attributes, NFTA_RULE.chain)),
     handle: u64(find(attributes, NFTA_RULE.handle)),

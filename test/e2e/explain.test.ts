@@ -64,9 +64,12 @@ describe('explain --live', () => {
       [true, false, 'applied', 'not_masqueraded', null, [], []],
     );
     assert.match(live.rule, /^-A IP-MASQ-AGENT -d 10\.0\.0\.0\/8 .* -j RETURN$/);
-    assert.deepEqual(live.foreign[0].evidence, [
-      '-A POSTROUTING -d 10.1.0.0/16 -j SNAT --to-source 192.0.2.9',
-    ]);
+    const [rule, deletion] = live.foreign[0].evidence;
+    assert.equal(rule, '-A POSTROUTING -d 10.1.0.0/16 -j SNAT --to-source 192.0.2.9');
+    const [, command = ''] =
+      /^delete it: nft (delete rule ip nat POSTROUTING handle \d+)$/.exec(deletion) ?? [];
+    await node.nft(command);
+    assert.doesNotMatch(await node.iptables('-S', 'POSTROUTING'), /SNAT/);
   });
 });
 

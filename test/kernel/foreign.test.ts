@@ -8,7 +8,7 @@ import { notMasqueradedDestinations } from '../../lib/policy/flatten.ts';
 import { ALL, FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
 import { NATIVE } from '../lab/foreign-nftables.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
+import { openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import {
   BOX_KINDS,
   CHAIN,
@@ -140,7 +140,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       await nft(lab, `add rule ${ip} nat mine oifname "eth9" masquerade`);
       assert.deepEqual((await find(lab)).map(summary), [
         `unknown: ${inside}`,
-        `unknown: ${ALL[family]} if oifname eth9`,
+        `unknown: ${ALL[family]} if oifname "eth9"`,
       ]);
     });
 
@@ -163,6 +163,22 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       const rules = await find(lab);
       assert.deepEqual(rules.map(summary), [`unknown: ${ALL[family]}`]);
       assert.deepEqual(rules[0]?.path, [`chain chain: jump ${odd}`, `chain ${odd}: masquerade`]);
+    });
+
+    it(`are known by the name of an ipset (${kind}, ${family})`, async () => {
+      await using lab = await createLab(kind, 'nft', family);
+      await using netlink = await openNetlink(lab.box);
+      // Pods that reach themselves through a Service, in IPVS mode.
+      const set = family === 'IPv4' ? 'KUBE-LOOP-BACK' : 'KUBE-6-LOOP-BACK';
+      await netlink.createIpset(set, family);
+      const line = (name: string) =>
+        `-A POSTROUTING -m set --match-set ${name} dst,dst,src -j MASQUERADE --random-fully`;
+      await lab.restore(line(set));
+      const [rules] = [...((await read(lab)).baseChains[0]?.chains.values() ?? [])];
+      assert.deepEqual(
+        rules?.map(({ text }) => text),
+        [line(set)],
+      );
     });
 
     it(`are told to be left out in the table of kube-proxy (${kind}, ${family})`, async () => {
@@ -198,7 +214,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
 });
 
 describe('a node with 75,000 rules of kube-proxy', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
-  it('has only those chains read that packets meet behind POSTROUTING', async (t) => {
+  it('has those chains read that packets meet behind POSTROUTING, without a tool', async (t) => {
     const kind = BOX_KINDS[0] ?? 'userns';
     await using lab = await createLab(kind, 'nft', 'IPv4');
     for (const part of kubeProxyRules(75_000, PART[kind])) await lab.restore(...part);
@@ -211,10 +227,6 @@ describe('a node with 75,000 rules of kube-proxy', { skip: !WITH_NETLINK && NEED
     assert.deepEqual(rules.map(summary), ['a cloud node setup (IP-MASQ): 10.128.0.0/9']);
     // In a user namespace nobody may read which legacy tables are in use; the agent has to ask then.
     const commands = lab.commands.slice(before).filter((command) => !command.startsWith('iptables-legacy'));
-    assert.deepEqual(commands, [
-      ...['POSTROUTING', 'KUBE-POSTROUTING', 'IP-MASQ'].map(
-        (chain) => `iptables-nft --wait 1 -t nat -S ${chain}`,
-      ),
-    ]);
+    assert.deepEqual(commands, []);
   });
 });

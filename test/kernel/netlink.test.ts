@@ -488,36 +488,41 @@ describe('the chains of other programs over netlink', () => {
     assert.deepEqual(
       found.toSorted((one, other) => one.priority - other.priority),
       [
-        { family: 'ip6', table: 'b', chain: 'c', priority: -5 },
+        { family: 'IPv6', table: 'b', chain: 'c', priority: -5 },
         { family: 'inet', table: 'c', chain: 'c', priority: 90 },
-        { family: 'ip', table: 'a', chain: 'c', priority: 100 },
+        { family: 'IPv4', table: 'a', chain: 'c', priority: 100 },
       ],
     );
   });
 
-  it('tell how much they and the sets beside them hold; counting ends above a limit', async () => {
+  it('are read up to a limit, which the error names; the socket is still good then', async () => {
     await using box = await createBox();
-    const addresses = (set: number) =>
-      Array.from({ length: 3_000 }, (_, index) => `10.${set}.${index >> 8}.${index & 255}`);
+    const addresses = Array.from({ length: 3_000 }, (_, index) => `10.1.${index >> 8}.${index & 255}`);
     const input = [
       'table inet t {',
-      ...[1, 2].map((set) => `set s${set} { type ipv4_addr; elements = { ${addresses(set).join(', ')} }; }`),
-      'chain big { ip saddr @s1 counter; ip saddr @s2 counter; counter; }',
-      'chain c { jump big; }',
+      `set s { type ipv4_addr; elements = { ${addresses.join(', ')} }; }`,
+      'map m { type ifname : verdict; elements = { "eth0" : jump big, * : accept }; }',
+      `chain big { ${'counter; '.repeat(300)} }`,
       '}',
-      'table inet empty { chain c { }; }',
     ];
     await succeed(box.run('nft', ['-f', '-'], { input: `${input.join('\n')}\n` }));
     await using netlink = await openNetlink(box);
-    const size = (table: string, chain: string, most: number) =>
-      netlink.size({ family: 'inet', table, chain }, most);
-    assert.deepEqual(await size('t', 'big', 10_000), { rules: 4, elements: 6_000 });
-    const limited = await size('t', 'c', 1_000);
-    assert.equal(limited?.rules, 1);
-    assert.ok(limited.elements > 1_000 && limited.elements < 3_000, `${limited.elements}`);
-    // The socket is still good after a dump that was not read to its end.
-    assert.deepEqual(await size('empty', 'c', 0), { rules: 0, elements: 0 });
-    assert.equal(await size('t', 'none', 0), undefined);
-    assert.deepEqual(await netlink.elements({ family: 'IPv4', table: 't', set: 's' }), undefined);
+    const table = { family: 'inet', table: 't' } as const;
+    const rules = (most: number, bytes: number) =>
+      netlink.rules({ ...table, chain: 'big' }, undefined, { rules: most, bytes });
+    assert.equal((await rules(301, 1_000_000)).length, 300);
+    await assert.rejects(rules(299, 1_000_000), { failure: 'limit', message: /^more than 299 rules/ });
+    await assert.rejects(rules(301, 1_000), { failure: 'limit', message: 'more than 1000 bytes of rules' });
+    const elements = (most: number) =>
+      netlink.elements({ ...table, set: 's' }, { keyBytes: 4, isInterval: false, most });
+    assert.equal((await elements(3_000))?.ranges.length, 3_000);
+    await assert.rejects(elements(2_999), { failure: 'limit', message: 'more than 2999 elements in set s' });
+    assert.equal((await netlink.set({ ...table, set: 'm' }))?.keyBytes, 16);
+    assert.equal(await netlink.set({ ...table, set: 'none' }), undefined);
+    const map = await netlink.elements({ ...table, set: 'm' }, { keyBytes: 16, isInterval: false });
+    assert.deepEqual(
+      [map?.ranges.map(({ verdict }) => verdict), map?.otherVerdict],
+      [[{ code: -3, chain: 'big' }], { code: 1 }],
+    );
   });
 });

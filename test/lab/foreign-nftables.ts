@@ -67,8 +67,8 @@ export const NATIVE: readonly {
       )
       .join('\n'),
     found: {
-      IPv4: [`Docker: ${ALL.IPv4} if iifname docker0, oifname != docker0, ip saddr 172.17.0.0/16`],
-      IPv6: [`Docker: ${ALL.IPv6} if iifname docker0, oifname != docker0, ip6 saddr fd00:17::/64`],
+      IPv4: [`Docker: ${ALL.IPv4} if iifname "docker0", oifname != "docker0", ip saddr 172.17.0.0/16`],
+      IPv6: [`Docker: ${ALL.IPv6} if iifname "docker0", oifname != "docker0", ip6 saddr fd00:17::/64`],
     },
   },
   {
@@ -101,7 +101,7 @@ export const NATIVE: readonly {
       }`,
     found: {
       IPv4: ['unknown: 169.254.0.0/16 if ip saddr 10.1.0.0/16'],
-      IPv6: ['unknown: fe80::/10 if ip6 saddr fd01::/16, oifname eth0'],
+      IPv6: ['unknown: fe80::/10 if ip6 saddr fd01::/16, oifname "eth0"'],
     },
   },
   {

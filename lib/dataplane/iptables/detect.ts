@@ -51,7 +51,10 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   const legacyChain = await kubeletChain((chain) => legacyTool.has('mangle', chain));
   if (legacyChain !== undefined) return found(legacy, `kubelet keeps ${legacyChain} in this mode`);
 
-  const [nftRules, legacyRules] = await Promise.all([builtInRules(nftTool), builtInRules(legacyTool)]);
+  const [nftRules, legacyRules] = await Promise.all([
+    builtInRules(nftTool.list),
+    builtInRules(legacyTool.list),
+  ]);
   const counts = `built-in nat chains hold ${nftRules.length} rules in nft mode, ${legacyRules.length} in legacy mode`;
   return found(legacyRules.length > nftRules.length ? legacy : nft, counts);
 }
@@ -107,11 +110,9 @@ async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promis
 export const BUILT_IN_CHAINS = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
 
 /** The rules in the built-in chains of `nat`, as `iptables -S` prints them. */
-export async function builtInRules(tool: Tool): Promise<readonly string[]> {
+export async function builtInRules(list: Tool['list']): Promise<readonly string[]> {
   const chains = await Promise.all(
-    BUILT_IN_CHAINS.map(
-      async (chain) => (await tool.list(chain))?.map((spec) => `-A ${chain} ${spec}`) ?? [],
-    ),
+    BUILT_IN_CHAINS.map(async (chain) => (await list(chain))?.map((spec) => `-A ${chain} ${spec}`) ?? []),
   );
   return chains.flat();
 }

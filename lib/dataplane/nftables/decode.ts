@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS } from './encode.ts';
+import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS, VERDICT_REGISTER } from './encode.ts';
 import { KEYS, type MatchKey, type Statement, VERDICTS, type VerdictName } from './statement.ts';
 
 /** What a register holds, and the expressions that have put it there. */
@@ -13,6 +13,8 @@ interface Held {
     | { readonly kind: 'key'; readonly key: MatchKey; readonly bytes: number; readonly mask?: string }
     | { readonly kind: 'random'; readonly modulus: number; readonly isNetwork: boolean }
     | { readonly kind: 'bytes'; readonly bytes: string }
+    /** What a map has for a key. */
+    | { readonly kind: 'text'; readonly text: string }
     | undefined;
   /** Whether a statement has used it. */
   isUsed: boolean;
@@ -37,8 +39,18 @@ export function decode(family: Family, expressions: readonly Expression[]): read
     if (held !== undefined) held.isUsed = true;
     return held;
   };
+  /** A register, and those that are filled behind it and not used yet: a key of several parts. */
+  const takeAll = (register: number | undefined): readonly Held[] => {
+    const first = take(register);
+    if (first === undefined) return [];
+    const more = [...registers].filter(([other, held]) => other > (register ?? 0) && !held.isUsed);
+    return [first, ...more.flatMap(([other]) => take(other) ?? [])];
+  };
   for (const expression of expressions) {
-    const step = read(family, expression, take);
+    const step =
+      expression.name === 'lookup'
+        ? readLookup(expression, takeAll(expression.from))
+        : read(family, expression, take);
     if ('register' in step) put(step.register, step);
     else add(statements, step.statement);
   }
@@ -59,8 +71,7 @@ function read(family: Family, expression: Expression, take: Take): Step {
       return { register: expression.to, by: [...held.by, expression], value };
     }
     case 'cmp':
-    case 'range':
-    case 'lookup': {
+    case 'range': {
       const held = take(expression.from);
       return { statement: matchOf(held?.value, expression) ?? other([...(held?.by ?? []), expression]) };
     }
@@ -93,12 +104,35 @@ function readTranslation(
   const statement = translationOf(
     family,
     expression,
-    rangeIn(NFPROTO[family].bytes, address, lastAddress),
+    address?.value?.kind === 'text'
+      ? address.value.text
+      : rangeIn(NFPROTO[family].bytes, address, lastAddress),
     rangeIn(2, port, lastPort),
   );
   if (statement !== undefined) return statement;
   const by = [address, lastAddress, port, lastPort].flatMap((held) => held?.by ?? []);
   return other([...new Set(by), expression]);
+}
+
+/** A set, a verdict map, or a map whose value goes to a register. */
+function readLookup(expression: Extract<KnownExpression, { name: 'lookup' }>, parts: readonly Held[]): Step {
+  const { set, to, flags = 0 } = expression;
+  const by = [...parts.flatMap((part) => part.by), expression];
+  if (set === undefined || parts.length === 0) return { statement: other(by) };
+  const isNot = (flags & NFT_LOOKUP_F_INV) !== 0;
+  const keys = parts.map(({ value }) => wholeKey(value));
+  const keyText = parts.map((part, index) => keys[index] ?? part.by.map(rawText).join(' ')).join(' . ');
+  const [key] = keys.length === 1 ? keys : [];
+  if (to === VERDICT_REGISTER) return { statement: { kind: 'vmap', key, keyText, map: set } };
+  if (to !== undefined) return { register: to, by, value: { kind: 'text', text: `${keyText} map @${set}` } };
+  if (key !== undefined) return { statement: { kind: 'match', key, set, ...(isNot && { isNot }) } };
+  return { statement: { ...other(by), text: `${keyText} ${isNot ? '!= ' : ''}@${set}` } };
+}
+
+/** The key whose value it is, if that is whole. */
+function wholeKey(value: Held['value']): MatchKey | undefined {
+  const isWhole = value?.kind === 'key' && value.mask === undefined && value.bytes === KEYS[value.key].bytes;
+  return isWhole ? value.key : undefined;
 }
 
 /** Two comparisons of a key, one with the lowest and one with the highest value, are a range: so nft(8) before 1.1 writes it. */
@@ -136,15 +170,34 @@ function loaded(family: Family, expression: Expression): Held['value'] {
   }
 }
 
+const BY_LOAD: ReadonlyMap<string, MatchKey> = new Map(
+  Object.entries(KEYS).map(([key, { load }]) => [loadText(load), key as MatchKey]),
+);
+const ADDRESS_BYTES = 4;
+
 function keyIn(family: Family, expression: Expression): Held['value'] {
-  const has: Readonly<Record<string, unknown>> = { ...expression };
-  for (const [key, { load, bytes }] of Object.entries(KEYS)) {
-    if (isOfOther(family, key) || !Object.entries(load).every(([name, value]) => has[name] === value))
-      continue;
-    const length = expression.name === 'payload' ? expression.length : bytes;
-    if (length !== undefined && length <= bytes) return { kind: 'key', key: key as MatchKey, bytes: length };
+  const key = BY_LOAD.get(loadText(expression));
+  if (key === undefined || isOfOther(family, key)) return undefined;
+  const { bytes } = KEYS[key];
+  const length = expression.name === 'payload' ? expression.length : bytes;
+  // Of a shorter value, nft(8) makes another key: the type of ICMP is where a port is.
+  const isPrefix = length !== undefined && bytes >= ADDRESS_BYTES && length < bytes;
+  return length === bytes || isPrefix ? { kind: 'key', key, bytes: length } : undefined;
+}
+
+/** Equal for expressions that load the same. */
+function loadText(one: Expression | (typeof KEYS)[MatchKey]['load']): string {
+  switch (one.name) {
+    case 'payload':
+      return `payload ${one.base} ${one.offset}`;
+    case 'fib':
+      return `fib ${one.result} ${one.flags}`;
+    case 'meta':
+    case 'ct':
+      return `${one.name} ${one.key}`;
+    default:
+      return '';
   }
-  return undefined;
 }
 
 /** Whether the key is a part of the other family's header. */
@@ -171,7 +224,7 @@ function transformed(
 /** What a comparison asks; undefined if it is not understood. */
 function matchOf(
   value: Held['value'],
-  expression: Extract<KnownExpression, { name: 'cmp' | 'range' | 'lookup' }>,
+  expression: Extract<KnownExpression, { name: 'cmp' | 'range' }>,
 ): Statement | undefined {
   if (value?.kind === 'random') {
     if (expression.name !== 'cmp' || expression.operation !== CMP.lt || !value.isNetwork) return undefined;
@@ -179,14 +232,6 @@ function matchOf(
   }
   if (value?.kind !== 'key') return undefined;
   const { key, bytes } = value;
-  if (expression.name === 'lookup') {
-    const { set, flags = 0, to } = expression;
-    const isPlain =
-      set !== undefined && to === undefined && value.mask === undefined && bytes === KEYS[key].bytes;
-    return isPlain
-      ? { kind: 'match', key, set, ...((flags & NFT_LOOKUP_F_INV) !== 0 && { isNot: true }) }
-      : undefined;
-  }
   if (expression.name === 'range') {
     const { operation, first = '', last = '' } = expression;
     if (value.mask !== undefined || KEYS[key].order === 'host' || bytes !== KEYS[key].bytes) return undefined;
@@ -206,8 +251,10 @@ function comparison(
   operation: number | undefined,
 ): Statement | undefined {
   const { bytes: all, order } = KEYS[key];
-  if (compared.length !== 2 * bytes) return undefined;
-  const rest = BigInt(8 * (all - bytes));
+  const length = compared.length / 2;
+  // A name of interfaces that ends with a star is compared up to there.
+  if (length === 0 || length > bytes || (length < bytes && order === 'host')) return undefined;
+  const rest = BigInt(8 * (all - length));
   const first = numberIn(order, compared) << rest;
   const last = first + (1n << rest) - 1n;
   if (operation === CMP.eq || operation === CMP.neq)
@@ -226,7 +273,7 @@ function rangesOf({ first, last }: Range, highest: bigint): Readonly<Record<numb
   };
 }
 
-/** A prefix, or bits of which one must be set. */
+/** A prefix, or the value of some bits. */
 function maskedMatch(
   key: MatchKey,
   mask: string,
@@ -237,20 +284,17 @@ function maskedMatch(
   if (mask.length !== 2 * bytes || compared.length !== mask.length) return undefined;
   if (operation !== CMP.eq && operation !== CMP.neq) return undefined;
   const [bits, first] = [numberIn(order, mask), numberIn(order, compared)];
-  if (order === 'host') {
-    const isAny = first === 0n && bits !== 0n;
-    return isAny ? { kind: 'match', key, bits, ...(operation === CMP.eq && { isNot: true }) } : undefined;
-  }
+  const not = operation === CMP.neq && { isNot: true };
   const size = (1n << BigInt(8 * bytes)) - bits;
-  const isPrefix = (size & (size - 1n)) === 0n && first % size === 0n;
-  const range = { first, last: first + size - 1n };
-  return isPrefix ? { kind: 'match', key, range, ...(operation === CMP.neq && { isNot: true }) } : undefined;
+  const isPrefix = order === 'network' && (size & (size - 1n)) === 0n && first % size === 0n;
+  if (!isPrefix) return { kind: 'match', key, mask: bits, value: first, ...not };
+  return { kind: 'match', key, range: { first, last: first + size - 1n }, ...not };
 }
 
 function verdictOf(expression: Extract<KnownExpression, { name: 'immediate' }>): Statement {
   const { code, chain } = expression.verdict ?? { code: Number.NaN };
   const verdict = Object.entries(VERDICTS).find(([, known]) => known === code)?.[0];
-  if (expression.to !== 0 || verdict === undefined) return other([expression]);
+  if (expression.to !== VERDICT_REGISTER || verdict === undefined) return other([expression]);
   return { kind: 'verdict', verdict: verdict as VerdictName, ...(chain !== undefined && { chain }) };
 }
 
@@ -260,7 +304,7 @@ const ADDRESSES = 0x1;
 function translationOf(
   family: Family,
   expression: Extract<KnownExpression, { name: 'masq' | 'nat' }>,
-  address: Range | 'none' | undefined,
+  address: Range | string | undefined,
   ports: Range | 'none' | undefined,
 ): Statement | undefined {
   if (address === undefined || ports === undefined) return undefined;
@@ -297,12 +341,12 @@ function numberOf(digits: string): bigint {
 }
 
 /** Expressions behind which a packet goes on, whatever they do with it, if what they get from registers is no match. */
-const PASSING = ['log', 'meta', 'ct', 'notrack', 'objref'];
+const PASSING = ['log', 'meta', 'ct', 'notrack', 'objref', 'dynset', 'dup', 'last'];
 
-function other(expressions: readonly Expression[]): Statement {
+function other(expressions: readonly Expression[]): Extract<Statement, { readonly kind: 'other' }> {
   const last = expressions.at(-1);
   const passes = last !== undefined && PASSING.includes(last.name === 'unknown' ? last.type : last.name);
-  return { kind: 'other', text: expressions.map(rawText).join(' '), passes };
+  return { kind: 'other', text: expressions.map(rawText).join(' '), passes, last };
 }
 
 /** All that the kernel sends for an expression. */

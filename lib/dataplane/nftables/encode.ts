@@ -5,7 +5,7 @@ import { NFPROTO } from '../../netlink/messages.ts';
 import { KEYS, type MatchKey, type Statement, type Translation, VERDICTS } from './statement.ts';
 
 /** NFT_REG_VERDICT; the others hold 16 bytes each. */
-const VERDICT_REGISTER = 0;
+export const VERDICT_REGISTER = 0;
 const [FIRST, SECOND, THIRD] = [1, 2, 3];
 
 /** NFT_CMP_… */
@@ -48,6 +48,8 @@ function encodeStatement(family: Family, statement: Statement): readonly KnownEx
     case 'masquerade':
     case 'snat':
       return encodeTranslation(family, statement);
+    case 'vmap':
+      throw new TypeError(`cannot write a map of ${statement.keyText}`);
     case 'other':
       throw new TypeError(`cannot write ${statement.text}`);
   }
@@ -56,7 +58,7 @@ function encodeStatement(family: Family, statement: Statement): readonly KnownEx
 function encodeMatch(match: Extract<Statement, { readonly kind: 'match' }>): readonly KnownExpression[] {
   const { key, isNot = false } = match;
   const { bytes } = KEYS[key];
-  const [equal, different] = isNot ? [CMP.neq, CMP.eq] : [CMP.eq, CMP.neq];
+  const equal = isNot ? CMP.neq : CMP.eq;
   if ('set' in match) {
     const lookup = {
       name: 'lookup',
@@ -66,11 +68,11 @@ function encodeMatch(match: Extract<Statement, { readonly kind: 'match' }>): rea
     } as const;
     return [load(key, bytes), lookup];
   }
-  if ('bits' in match)
+  if ('mask' in match)
     return [
       load(key, bytes),
-      mask(bytes, bytesOfValue(key, match.bits)),
-      { name: 'cmp', from: FIRST, operation: different, value: digits(0n, bytes) },
+      mask(bytes, bytesOfValue(key, match.mask)),
+      { name: 'cmp', from: FIRST, operation: equal, value: bytesOfValue(key, match.value) },
     ];
   const length = prefixLength(bytes, match.range);
   if (length === undefined || length === 0) throw new TypeError(`cannot write a range of ${key}`);
@@ -113,6 +115,7 @@ function encodeTranslation(
     ...(toPort !== undefined && { toPort }),
     ...(all !== 0 && { flags: all }),
   };
+  if (typeof address === 'string') throw new TypeError(`cannot write ${address}`);
   if (kind === 'masquerade') return [...portRegisters, { name: 'masq', ...common }];
   const value = digits(address?.first ?? 0n, ADDRESS_BITS[family] / 8);
   const { protocol } = NFPROTO[family];

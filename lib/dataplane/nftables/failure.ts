@@ -51,6 +51,7 @@ export function dataplaneError(error: unknown): DataplaneError {
       if (code === undefined || code === 'EAFNOSUPPORT')
         return new DataplaneError('refused', message, ALLOW_NETLINK);
       return noNfTables(message);
+    case 'limit':
     case 'failed':
       return failed(error);
   }

@@ -48,7 +48,7 @@ async function readTable(
   for (const set of await requests.sets(place)) {
     const isKnown = known !== undefined && set.name === SET;
     const isInterval = (set.flags & INTERVAL) !== 0;
-    const read = () => (isKnown ? known : requests.elements({ ...place, set: set.name }, isInterval));
+    const read = () => (isKnown ? known : requests.elements({ ...place, set: set.name }, { isInterval }));
     const elements = holdsAddresses(set, family) ? await read() : undefined;
     sets.push({ ...set, elements });
   }

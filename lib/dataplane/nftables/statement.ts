@@ -1,36 +1,19 @@
 import { ADDRESS_BITS, type Family, formatAddress } from '../../cidr/address.ts';
 import { formatRange, type Range } from '../../cidr/ranges.ts';
+import type { Expression } from '../../netlink/expressions.ts';
 import type { PortRange } from '../ports.ts';
 import { portsText, translationText } from '../translation.ts';
 
 /** What a rule can ask of a packet, as nft(8) names it, and how its values are kept in the kernel and written. */
 export const KEYS = {
-  'ip saddr': {
-    load: { name: 'payload', base: 1, offset: 12 },
-    bytes: 4,
-    order: 'network',
-    write: address('IPv4'),
-  },
-  'ip daddr': {
-    load: { name: 'payload', base: 1, offset: 16 },
-    bytes: 4,
-    order: 'network',
-    write: address('IPv4'),
-  },
-  'ip6 saddr': {
-    load: { name: 'payload', base: 1, offset: 8 },
-    bytes: 16,
-    order: 'network',
-    write: address('IPv6'),
-  },
-  'ip6 daddr': {
-    load: { name: 'payload', base: 1, offset: 24 },
-    bytes: 16,
-    order: 'network',
-    write: address('IPv6'),
-  },
-  'th sport': { load: { name: 'payload', base: 2, offset: 0 }, bytes: 2, order: 'network', write: numbers },
-  'th dport': { load: { name: 'payload', base: 2, offset: 2 }, bytes: 2, order: 'network', write: numbers },
+  'ip saddr': field(1, 12, 4, address('IPv4')),
+  'ip daddr': field(1, 16, 4, address('IPv4')),
+  'ip protocol': field(1, 9, 1, protocol),
+  'ip6 saddr': field(1, 8, 16, address('IPv6')),
+  'ip6 daddr': field(1, 24, 16, address('IPv6')),
+  'ip6 nexthdr': field(1, 6, 1, protocol),
+  'th sport': field(2, 0, 2, numbers),
+  'th dport': field(2, 2, 2, numbers),
   'fib saddr type': {
     load: { name: 'fib', result: 3, flags: 1 },
     bytes: 4,
@@ -43,10 +26,16 @@ export const KEYS = {
     order: 'host',
     write: addressType,
   },
+  'meta protocol': { load: { name: 'meta', key: 1 }, bytes: 2, order: 'network', write: etherType },
+  'meta nfproto': { load: { name: 'meta', key: 15 }, bytes: 1, order: 'network', write: nfproto },
   'meta l4proto': { load: { name: 'meta', key: 16 }, bytes: 1, order: 'network', write: protocol },
   'meta mark': { load: { name: 'meta', key: 3 }, bytes: 4, order: 'host', write: mark },
+  iif: { load: { name: 'meta', key: 4 }, bytes: 4, order: 'host', write: numbers },
+  oif: { load: { name: 'meta', key: 5 }, bytes: 4, order: 'host', write: numbers },
+  iifname: { load: { name: 'meta', key: 6 }, bytes: 16, order: 'network', write: interfaceName },
+  oifname: { load: { name: 'meta', key: 7 }, bytes: 16, order: 'network', write: interfaceName },
   'ct mark': { load: { name: 'ct', key: 3 }, bytes: 4, order: 'host', write: mark },
-  'ct state': { load: { name: 'ct', key: 0 }, bytes: 4, order: 'host', write: mark },
+  'ct state': { load: { name: 'ct', key: 0 }, bytes: 4, order: 'host', write: states },
 } as const satisfies Readonly<Record<string, KeyLayout>>;
 
 interface KeyLayout {
@@ -60,26 +49,38 @@ interface KeyLayout {
   readonly write: (range: Range) => string;
 }
 
+function field(base: number, offset: number, bytes: number, write: KeyLayout['write']) {
+  return { load: { name: 'payload', base, offset }, bytes, order: 'network', write } as const;
+}
+
 export type MatchKey = keyof typeof KEYS;
 
 /** What a rule does, in the order in which a packet meets it. Equal texts mean the same. */
 export type Statement =
-  /** The key is, or is not, in a range of values, in a set, or has one of the bits. */
-  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly range: Range }
-  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly set: string }
-  | { readonly kind: 'match'; readonly key: MatchKey; readonly isNot?: boolean; readonly bits: bigint }
+  /** The key is, or is not, in a range of values, in a set, or has the value below the mask. */
+  | (Match & { readonly range: Range })
+  | (Match & { readonly set: string })
+  | (Match & { readonly mask: bigint; readonly value: bigint })
+  /** What the map has for the key decides; of a key that is not understood there is only the text. */
+  | Readonly<{ kind: 'vmap'; key: MatchKey | undefined; keyText: string; map: string }>
   /** One of `size` packets out of `left`, at random. */
   | { readonly kind: 'chance'; readonly size: number; readonly left: number }
   | { readonly kind: 'counter' }
   | { readonly kind: 'verdict'; readonly verdict: VerdictName; readonly chain?: string }
   | Translation
-  /** What the agent does not understand, with all its bytes. */
-  | { readonly kind: 'other'; readonly text: string; readonly passes: boolean };
+  /** What the agent does not understand, with all its bytes; the last one of its expressions. */
+  | Readonly<{ kind: 'other'; text: string; passes: boolean; last: Expression | undefined }>;
+
+interface Match {
+  readonly kind: 'match';
+  readonly key: MatchKey;
+  readonly isNot?: boolean;
+}
 
 export interface Translation {
   readonly kind: 'masquerade' | 'snat';
-  /** Undefined for an address of the link. */
-  readonly address?: Range | undefined;
+  /** Undefined for an address of the link; a text for what only the packet tells. */
+  readonly address?: Range | string | undefined;
   readonly ports?: PortRange | undefined;
   /** NF_NAT_RANGE_… of linux/netfilter/nf_nat.h, without those that only tell of addresses and ports. */
   readonly flags: number;
@@ -104,8 +105,9 @@ const ADDRESS_TYPES = [
   'prohibit',
 ];
 
-/** IP_CT_NEW and so on as bits: nft(8) writes their names. */
-export const INVALID = 1n;
+/** What nft(8) calls the bits of IP_CT_NEW and so on. */
+const STATES = { invalid: 1n, established: 2n, related: 4n, new: 8n, untracked: 64n } as const;
+export const INVALID = STATES.invalid;
 
 /** What nft(8) calls the protocols that have ports, and others that it names without /etc/protocols too. */
 export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n } as const;
@@ -127,6 +129,8 @@ export function statementText(family: Family, statement: Statement): string {
     case 'masquerade':
     case 'snat':
       return translation(family, statement);
+    case 'vmap':
+      return `${statement.keyText} vmap @${statement.map}`;
     case 'other':
       return statement.text;
   }
@@ -136,13 +140,15 @@ function matchText(match: Extract<Statement, { readonly kind: 'match' }>): strin
   const { key, isNot = false } = match;
   if ('set' in match) return `${key} ${isNot ? '!= ' : ''}@${match.set}`;
   if ('range' in match) return `${key} ${isNot ? '!= ' : ''}${KEYS[key].write(match.range)}`;
-  if (key === 'ct state' && match.bits === INVALID && !isNot) return 'ct state invalid';
-  return `${key} & 0x${match.bits.toString(16)} ${isNot ? '==' : '!='} 0`;
+  const [mask, value] = [match.mask, match.value].map((one) => KEYS[key].write({ first: one, last: one }));
+  if (key === 'ct state' && match.value === 0n && isNot) return `${key} ${mask}`;
+  return `${key} & ${mask} ${isNot ? '!=' : '=='} ${match.value === 0n ? 0 : value}`;
 }
 
 function translation(family: Family, { kind, address: to, ports, flags }: Translation): string {
   const portText = ports && portsText(ports);
-  const where = to === undefined ? portText && `:${portText}` : toText(family, to, ports);
+  const range = typeof to === 'object' ? toText(family, to, ports) : to;
+  const where = range ?? (portText && `:${portText}`);
   const names = Object.entries(TRANSLATION_FLAGS).flatMap(([name, bit]) =>
     (flags & bit) === 0 ? [] : [name],
   );
@@ -175,8 +181,35 @@ function addressType({ first }: Range): string {
 }
 
 function protocol(range: Range): string {
-  const name = Object.entries(PROTOCOL_NUMBERS).find(([, number]) => number === range.first);
+  return named(PROTOCOL_NUMBERS, range);
+}
+
+function etherType(range: Range): string {
+  return named({ ip: 0x0800n, ip6: 0x86ddn }, range);
+}
+
+function nfproto(range: Range): string {
+  return named({ ipv4: 2n, ipv6: 10n }, range);
+}
+
+function named(names: Readonly<Record<string, bigint>>, range: Range): string {
+  const name = Object.entries(names).find(([, number]) => number === range.first);
   return name !== undefined && range.first === range.last ? name[0] : numbers(range);
+}
+
+/** A name, or the beginning of names: then the highest value has no zero behind it. */
+function interfaceName({ first, last }: Range): string {
+  const [lowest = '', highest = ''] = [first, last].map((value) =>
+    Buffer.from(value.toString(16).padStart(32, '0'), 'hex').toString('latin1'),
+  );
+  const [name = ''] = lowest.split('\0');
+  return `"${name}${highest[name.length] === '\0' ? '' : '*'}"`;
+}
+
+function states(range: Range): string {
+  const names = Object.entries(STATES).filter(([, bit]) => (range.first & bit) !== 0n);
+  const all = names.reduce((bits, [, bit]) => bits | bit, 0n);
+  return all === range.first && all !== 0n ? names.map(([name]) => name).join() : mark(range);
 }
 
 function mark({ first, last }: Range): string {

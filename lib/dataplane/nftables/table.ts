@@ -109,7 +109,7 @@ function renderInvalid(
   const { source, destination } = addressKeys(family);
   const local = { kind: 'match', isNot: true, range: { first: LOCAL, last: LOCAL } } as const;
   const statements: readonly Statement[] = [
-    { kind: 'match', key: 'ct state', bits: INVALID },
+    { kind: 'match', key: 'ct state', isNot: true, mask: INVALID, value: 0n },
     { ...local, key: 'fib saddr type' },
     { ...local, key: 'fib daddr type' },
     ...(from.length === 0 ? [] : [{ kind: 'match', key: source, set: FROM_SET } as const]),

@@ -1,18 +1,19 @@
 import type { Family } from '../../cidr/address.ts';
-import { complement, nothing, type Range, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
+import { complement, type Range, rangeSet } from '../../cidr/ranges.ts';
 import { uniformVerdicts } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
+import { outcomeOf, testOf } from './meaning.ts';
 import { CHAIN, FROM_SET, HOOK, INVALID_CHAIN, INVALID_HOOK, NFT_FAMILY, SET } from './names.ts';
 import { chainProperties, isOwn, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
-import { INVALID, KEYS, LOCAL, type Statement, statementText } from './statement.ts';
+import { KEYS, type Statement, statementText } from './statement.ts';
 
 export function kernelVerdicts(family: Family, table: Table | undefined): KernelVerdicts {
   const leftAlone = uniformVerdicts(family, { verdict: 'not_masqueraded' });
   if (table === undefined || !isOwn(table)) return { state: 'no chain', ...leftAlone };
   const entered = table.chains.filter(({ hook }) => hook !== undefined);
-  const hooked = entered.filter((chain) => !isOfInvalid(chain));
+  const hooked = entered.filter((chain) => !isOfInvalid(family, chain));
   const isNamed = ({ name }: TableChain) => name === CHAIN;
   const own = hooked.find(isNamed) ?? hooked[0];
   if (own === undefined && !table.chains.some(isNamed)) return { state: 'no chain', ...leftAlone };
@@ -42,21 +43,15 @@ function isPostrouting({ hook }: TableChain, type: string): boolean {
 }
 
 /** Whether a chain decides about packets of no connection alone. */
-function isOfInvalid(chain: TableChain): boolean {
+function isOfInvalid(family: Family, chain: TableChain): boolean {
   return (
     isPostrouting(chain, INVALID_HOOK.type) &&
-    chain.rules.every(({ statements }) => asksInvalid(statements[0]))
+    chain.rules.every(({ statements }) => asksInvalid(family, statements[0]))
   );
 }
 
-function asksInvalid(statement: Statement | undefined): boolean {
-  return (
-    statement?.kind === 'match' &&
-    statement.key === 'ct state' &&
-    'bits' in statement &&
-    statement.bits === INVALID &&
-    statement.isNot !== true
-  );
+function asksInvalid(family: Family, statement: Statement | undefined): boolean {
+  return statement !== undefined && statementText(family, statement) === 'ct state invalid';
 }
 
 function invalidIn(chains: readonly TableChain[]): KernelVerdicts['invalid'] {
@@ -66,31 +61,12 @@ function invalidIn(chains: readonly TableChain[]): KernelVerdicts['invalid'] {
   return drops ? 'dropped' : 'counted';
 }
 
-/** What a rule does with a packet; undefined if the next rule follows. */
-function outcomeOf(family: Family, statement: Statement): Outcome | undefined {
-  switch (statement.kind) {
-    case 'masquerade':
-      return { kind: 'masquerades' };
-    case 'snat': {
-      const [, to = ''] = / to (\S+)/.exec(statementText(family, statement)) ?? [];
-      return { kind: 'masquerades', to };
-    }
-    case 'verdict':
-      if (statement.verdict === 'continue') return undefined;
-      if (statement.verdict === 'accept') return { kind: 'ends' };
-      return statement.verdict === 'return' ? { kind: 'returns' } : { kind: 'else' };
-    default:
-      return undefined;
-  }
-}
-
 /** A rule of a chain: one for each element of the set, if it asks for the set. */
 function readRule(family: Family, rule: TableRule, start: string, table: Table): readonly Rule[] {
   const text = `${start}${ruleText(family, rule)}`;
-  const asks = rule.statements.filter(isTest);
-  const outcomes = rule.statements.flatMap((one) => (isTest(one) ? [] : (outcomeOf(family, one) ?? [])));
+  const outcomes = rule.statements.flatMap((one) => outcomeIn(family, one) ?? []);
   // A statement that is not understood may decide, unless another one does behind it.
-  const isUnclear = asks.some(({ kind }) => kind === 'other');
+  const isUnclear = rule.statements.some(isOfOthers);
   const outcome: Outcome = outcomes.at(-1) ?? { kind: isUnclear ? 'else' : 'goes on' };
   const isOwnSet = (one: Statement) =>
     one.kind === 'match' &&
@@ -98,9 +74,9 @@ function readRule(family: Family, rule: TableRule, start: string, table: Table):
     'set' in one &&
     one.set === SET &&
     one.isNot !== true;
-  const lookup = asks.find(isOwnSet);
+  const lookup = rule.statements.find(isOwnSet);
   const set = table.sets.find(({ name }) => name === SET);
-  const tests = asks.filter((one) => one !== lookup).map((one) => testOf(family, one, table));
+  const tests = rule.statements.filter((one) => one !== lookup).map((one) => ownTest(family, one, table));
   if (lookup === undefined) return [ruleOf(family, text, tests, outcome)];
   const isPlain = tests.length === 0;
   const ranges = (set?.ranges ?? []).map(({ first, last: end }): Rule => {
@@ -114,33 +90,27 @@ function readRule(family: Family, rule: TableRule, start: string, table: Table):
   return others === undefined ? ranges : [...ranges, ruleOf(family, text, [...others, ...tests], outcome)];
 }
 
-const KEYS_OF_DESTINATION: readonly string[] = ['ip daddr', 'ip6 daddr'];
-
-function addressText(family: Family, range: Range): string {
-  return KEYS[family === 'IPv4' ? 'ip daddr' : 'ip6 daddr'].write(range);
+/** What the agent never writes, and what packets may not pass. */
+function isOfOthers(statement: Statement): boolean {
+  return statement.kind === 'vmap' || (statement.kind === 'other' && !statement.passes);
 }
 
-/** Whether a statement asks something of a packet, or may: what is not understood asks something unless packets pass it. */
-function isTest(statement: Statement): boolean {
-  return (
-    statement.kind === 'match' ||
-    statement.kind === 'chance' ||
-    (statement.kind === 'other' && !statement.passes)
-  );
+/** The agent's chains lead to no other chain. */
+function outcomeIn(family: Family, statement: Statement): Outcome | undefined {
+  if (isOfOthers(statement)) return undefined;
+  const outcome = outcomeOf(family, statement);
+  return outcome && 'chain' in outcome ? { kind: 'else' } : outcome;
 }
 
-function testOf(family: Family, statement: Statement, table: Table): Test {
-  const condition = conditionOf(statementText(family, statement));
-  if (statement.kind !== 'match') return condition;
-  const { key, isNot = false } = statement;
-  // Packets to the node itself are none of the agent's business.
-  const isLocal = key === 'fib daddr type' && 'range' in statement && statement.range.first === LOCAL;
-  if (isLocal) return isNot ? undefined : nothing(family);
-  const addresses = addressesOf(family, statement, table);
-  if (addresses === undefined) return condition;
-  const set = isNot ? complement(addresses) : addresses;
-  if (KEYS_OF_DESTINATION.includes(key)) return set;
-  return isFromSet(statement) ? { ...condition, sources: set } : condition;
+function ownTest(family: Family, statement: Statement, { sets }: Table): Test {
+  if (isOfOthers(statement)) return conditionOf(statementText(family, statement));
+  const addressesIn = (name: string) => {
+    const set = sets.find((one) => one.name === name);
+    return set?.ranges === undefined || set.hasOthers === true ? undefined : rangeSet(family, set.ranges);
+  };
+  const test = testOf({ family, tableAndChain: '', addressesIn }, statement);
+  // What comes from elsewhere is known by the agent's own rule alone.
+  return test !== undefined && 'sources' in test && !isFromSet(statement) ? conditionOf(test.text) : test;
 }
 
 function isFromSet(statement: Statement): boolean {
@@ -149,17 +119,10 @@ function isFromSet(statement: Statement): boolean {
   );
 }
 
-/** The addresses that a match asks for; undefined if it asks for something else. */
-function addressesOf(
-  family: Family,
-  match: Extract<Statement, { readonly kind: 'match' }>,
-  { sets }: Table,
-): RangeSet | undefined {
-  if (!/^ip6? [sd]addr$/.test(match.key)) return undefined;
-  if ('range' in match) return { family, ranges: [match.range] };
-  if (!('set' in match)) return undefined;
-  const set = sets.find(({ name }) => name === match.set);
-  return set?.ranges === undefined || set.hasOthers === true ? undefined : rangeSet(family, set.ranges);
+const KEYS_OF_DESTINATION: readonly string[] = ['ip daddr', 'ip6 daddr'];
+
+function addressText(family: Family, range: Range): string {
+  return KEYS[family === 'IPv4' ? 'ip daddr' : 'ip6 daddr'].write(range);
 }
 
 function conditionOf(text: string): Condition {

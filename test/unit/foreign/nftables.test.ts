@@ -1,105 +1,84 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Family } from '../../../lib/cidr/address.ts';
-import type { Host } from '../../../lib/dataplane/host.ts';
+import type { Requests } from '../../../lib/dataplane/netlink.ts';
 import { type BaseChain, readBaseChain } from '../../../lib/foreign/base-chain.ts';
-import { createNftReader, createRefusal } from '../../../lib/foreign/read-nftables.ts';
-import type { NatChain } from '../../../lib/netlink/replies.ts';
-import { fakeHost, listing, nftables, OWN, rule, unlimited } from './support.ts';
+import { MOST_CHAINS, MOST_RULES } from '../../../lib/foreign/budget.ts';
+import { createNftReader } from '../../../lib/foreign/read-nftables.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
+import type { RuleReply } from '../../../lib/netlink/replies.ts';
+import { fakeNetlink } from '../dataplane/support.ts';
+import { jump, MASQUERADE, OWN, reply, unlimited } from './support.ts';
 
-/** Reads a base chain with all chains that it leads to. */
-function readerOf(host: Host): (base: NatChain, family: Family) => Promise<BaseChain | undefined> {
-  const reader = createNftReader(host, OWN, unlimited(), createRefusal(host.netlink));
-  return (base, family) =>
-    readBaseChain({ chainText: 'here', family, name: base.chain }, 256, reader(base, family));
+/** Reads the chain `post` of an inet table, with all chains that it leads to. */
+async function read(
+  rules: (chain: string) => readonly RuleReply[],
+  more: Partial<Requests> = {},
+): Promise<BaseChain | undefined> {
+  const requests = { rules: async ({ chain = '' }: { readonly chain?: string }) => rules(chain), ...more };
+  const table = { family: 'inet', table: 't', chain: 'post' } as const;
+  const reader = createNftReader(fakeNetlink(requests), table, 'IPv4', OWN, unlimited());
+  return await readBaseChain({ chainText: 'here', family: 'IPv4', name: 'post' }, MOST_CHAINS.nft, reader);
 }
 
+const DADDR = { name: 'payload', base: 1, offset: 16, to: 1, length: 4 } as const;
+const IN_SET = { name: 'lookup', set: 's', from: 1, flags: 0 } as const;
+
 describe('a chain of nftables', () => {
-  it('is read once, with what it leads to and the sets that it needs', async () => {
-    const commands: string[] = [];
-    const daddr = { payload: { protocol: 'ip', field: 'daddr' } };
-    const odd = 'no "name"; add table ip x';
-    const host = fakeHost(
-      {
-        [listing('chain', 'inet', 'maps', 'post')]: nftables(
-          rule('post', { match: { op: '==', left: daddr, right: '@s' } }, { accept: null }),
-          rule('post', { jump: { target: 'accept' } }),
-          rule('post', { goto: { target: 'accept' } }),
-          rule('post', { jump: { target: 'gone' } }),
-          rule('post', { jump: { target: odd } }),
-        ),
-        [listing('chain', 'inet', 'maps', 'accept')]: nftables(rule('accept', { masquerade: null })),
-        [listing('chain', 'inet', 'maps', odd)]: nftables(rule(odd, { masquerade: null })),
-        [listing('set', 'inet', 'maps', 's')]: nftables({ set: { name: 's' } }),
-        nft: { code: 1, stderr: 'Error: No such file or directory' },
+  it('is read once, with what it leads to; a set once for all', async () => {
+    const asked: string[] = [];
+    const rules: Readonly<Record<string, readonly RuleReply[]>> = {
+      post: [reply(DADDR, IN_SET, jump('a')), reply(jump('a')), reply(jump('no "name"; add table ip x'))],
+      a: [reply(DADDR, IN_SET, MASQUERADE)],
+    };
+    const found = await read(
+      (chain) => {
+        asked.push(chain);
+        return rules[chain] ?? [];
       },
-      commands,
+      {
+        set: async ({ set }) => {
+          asked.push(set);
+          return { name: set, handle: 1, flags: 0, keyType: 7, keyBytes: 4, expressions: [] };
+        },
+        elements: async () => {
+          const ranges = [{ first: 1n, last: 2n, packets: undefined }];
+          return { ranges, catchAll: false, hasOthers: false, generations: [] };
+        },
+      },
     );
-    const read = readerOf(host);
-    const chain = { family: 'inet', table: 'maps', chain: 'post', priority: 100 } as const;
-    const [four, six] = [await read(chain, 'IPv4'), await read(chain, 'IPv6')];
-    assert.deepEqual([...(four?.chains.keys() ?? [])], ['post', 'accept', odd]);
-    assert.deepEqual(six?.unread, ['chain gone']);
-    assert.deepEqual(commands, [
-      listing('chain', 'inet', 'maps', 'post'),
-      listing('set', 'inet', 'maps', 's'),
-      listing('chain', 'inet', 'maps', 'accept'),
-      listing('chain', 'inet', 'maps', 'gone'),
-      listing('chain', 'inet', 'maps', odd),
-    ]);
+    assert.deepEqual(asked, ['post', 's', 'a', 'no "name"; add table ip x']);
+    assert.deepEqual([...(found?.chains.keys() ?? [])], ['post', 'a', 'no "name"; add table ip x']);
+    const [first] = found?.chains.get('a') ?? [];
+    assert.deepEqual(first?.destinations.ranges, [{ first: 1n, last: 2n }]);
+    assert.equal(first?.deletion, 'nft delete rule inet t a handle 7');
   });
 
-  it('is none where it has gone', async () => {
-    const host = fakeHost({ nft: { code: 1, stderr: 'internal:0:0-0: Error: No such file or directory' } });
-    assert.equal(
-      await readerOf(host)({ family: 'ip', table: 't', chain: 'p', priority: 100 }, 'IPv4'),
-      undefined,
-    );
-  });
-
-  it('is told where nft cannot read it, or a map that says where it leads', async () => {
-    const vmap = { vmap: { key: { meta: { key: 'oifname' } }, data: '@jumps' } };
-    const stderr = 'internal:0:0-0: Error: syntax error\nmore';
-    const host = fakeHost({
-      [listing('chain', 'ip', 'b', 'p')]: nftables(rule('p', vmap)),
-      nft: { code: 1, stderr },
+  it('is told where the kernel says no, and others are read', async () => {
+    const found = await read((chain) => {
+      if (chain === 'big') throw new NetlinkError('limit', 'more than 5000 rules');
+      return chain === 'post' ? [reply(jump('big')), reply(MASQUERADE)] : [];
     });
-    const read = readerOf(host);
-    const unread = async (table: string) =>
-      (await read({ family: 'ip', table, chain: 'p', priority: 100 }, 'IPv4'))?.unread;
-    assert.deepEqual(await unread('a'), ['nft -j list chain ip a p failed: Error: syntax error']);
-    assert.deepEqual(await unread('b'), ['nft -j list map ip b jumps failed: Error: syntax error']);
+    assert.deepEqual([...(found?.chains.keys() ?? [])], ['post']);
+    assert.deepEqual(found?.unread, ['chain big: more than 5000 rules']);
   });
 
   it('that leads to more chains than can be read says so, in the same words whichever they are', async () => {
-    const unread = async (letter: string) => {
-      const targets = Array.from({ length: 300 }, (_, index) => `${letter}${index}`);
-      const host = fakeHost({
-        [listing('chain', 'ip', 't', 'p')]: nftables(
-          ...targets.map((target) => rule('p', { jump: { target } })),
-        ),
-        nft: nftables(),
+    const unread = async (letter: string) =>
+      await read((chain) => {
+        if (chain !== 'post') return [];
+        return Array.from({ length: MOST_CHAINS.nft }, (_, index) => reply(jump(`${letter}${index}`)));
       });
-      return await readerOf(host)({ family: 'ip', table: 't', chain: 'p', priority: 100 }, 'IPv4');
-    };
     const [a, b] = [await unread('a'), await unread('b')];
-    assert.equal(a?.chains.size, 256);
-    assert.deepEqual(a?.unread, ['only 256 of the chains that it leads to are read']);
+    assert.equal(a?.chains.size, MOST_CHAINS.nft);
+    assert.deepEqual(a?.unread, [`only ${MOST_CHAINS.nft} of the chains that it leads to are read`]);
     assert.deepEqual(b?.unread, a?.unread);
   });
-});
 
-describe('nft that cannot list a chain', () => {
-  for (const [name, answer, message] of [
-    ['is not installed', undefined, /^nft is not installed$/],
-    ['has no JSON', { code: 1, stderr: 'Error: JSON support not compiled-in' }, /not compiled-in$/],
-    ['prints something else', { stdout: 'table ip nat' }, /the output is not JSON$/],
-    ['says nothing', { code: 3 }, /^nft -j list chain ip t p failed: exit code 3$/],
-    ['may not look', { code: 1, stderr: 'Operation not permitted (you must be root)\nx' }, /root\)$/],
-  ] as const)
-    it(`is told where it ${name}`, async () => {
-      const read = readerOf(fakeHost(answer === undefined ? {} : { nft: answer }));
-      const found = await read({ family: 'ip', table: 't', chain: 'p', priority: 100 }, 'IPv4');
-      assert.match(found?.unread[0] ?? '', message);
-    });
+  it('is not all that is read: the rules of a node have a limit together', async () => {
+    const each = Array.from({ length: 5_000 }, (_, index) => reply(jump(`c${index & 7}`)));
+    await assert.rejects(
+      read(() => each),
+      { message: `there are too many foreign rules to analyse: more than ${MOST_RULES} rules` },
+    );
+  });
 });

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { prefixesOf, type RangeSet } from '../../../lib/cidr/ranges.ts';
-import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
 import { parseIptablesRule } from '../../../lib/dataplane/iptables/parse-rule.ts';
 import type { Requests } from '../../../lib/dataplane/netlink.ts';
 import type { Rule } from '../../../lib/dataplane/rule.ts';
 import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
 import { Budget } from '../../../lib/foreign/budget.ts';
-import type { NftContext } from '../../../lib/foreign/nft-rule.ts';
-import type { NatChain } from '../../../lib/netlink/replies.ts';
+import type { KnownExpression } from '../../../lib/netlink/expressions.ts';
+import type { NatChain, RuleReply } from '../../../lib/netlink/replies.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
 import { prefixFrom } from '../cidr/support.ts';
 import { type Answers, fakeNetlink, hostWith } from '../dataplane/support.ts';
@@ -72,34 +72,30 @@ export function unlimited(): Budget {
   return new Budget(Number.POSITIVE_INFINITY);
 }
 
-/** What a rule of nftables for IPv4 is read with. */
-export function contextOf(named: NftContext['named'] = new Map()): NftContext {
-  return { family: 'IPv4', named, checkBudget: () => {} };
-}
-
 /**
  * A machine whose tools answer from a table; whatever is not in it is not installed.
  *
  * @param natChains what the kernel lists over netlink
- * @param size what it says that each chain holds
+ * @param rules what it says that chains of all tables hold, by their names
  */
 export function fakeHost(
   answers: Answers,
   commands: string[] = [],
   files: Readonly<Record<string, string>> = {},
   natChains: readonly NatChain[] = [],
-  size: Requests['size'] = async () => ({ rules: 1, elements: 0 }),
+  rules: Readonly<Record<string, readonly RuleReply[]>> = {},
+  requests: Partial<Requests> = {},
 ): Host {
+  const all = {
+    natChains: async () => natChains,
+    rules: async ({ chain = '' }: { readonly chain?: string }) => rules[chain] ?? [],
+    ...requests,
+  };
   return {
     ...hostWith(answers, commands),
-    netlink: fakeNetlink({ natChains: async () => natChains, size }),
+    netlink: fakeNetlink(all),
     readText: async (path) => files[path] ?? '',
   };
-}
-
-/** What `nft -j` prints. */
-export function nftables(...objects: readonly unknown[]): Partial<ToolResult> {
-  return { stdout: JSON.stringify({ nftables: objects }) };
 }
 
 /** A base chain as the kernel lists it. */
@@ -107,11 +103,13 @@ export function base(family: NatChain['family'], table: string, chain: string, p
   return { family, table, chain, priority };
 }
 
-export function rule(chain: string, ...expr: readonly unknown[]): unknown {
-  return { rule: { chain, expr } };
+/** A rule as the kernel sends it. */
+export function reply(...expressions: readonly KnownExpression[]): RuleReply {
+  return { chain: '', handle: 7, expressions, packets: undefined };
 }
 
-/** The command that lists something by its name. */
-export function listing(kind: 'chain' | 'set' | 'map', family: string, table: string, name: string): string {
-  return `nft -j ${JSON.stringify({ nftables: [{ list: { [kind]: { family, table, name } } }] })}`;
+export const MASQUERADE = { name: 'masq' } as const;
+
+export function jump(chain: string): KnownExpression {
+  return { name: 'immediate', to: 0, verdict: { code: -3, chain } };
 }

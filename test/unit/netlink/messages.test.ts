@@ -44,7 +44,7 @@ const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   chain: readChain,
   natChain: readNatChain,
   set: readSet,
-  rule: readRule,
+  rule: (message: Message) => readRule(message),
   elements: (message) => joinElements([readElements(message, 4)], 4),
   errno: errnoIn,
   offset: offsetIn,
@@ -164,7 +164,7 @@ describe('messages of the kernel', () => {
     assert.equal(read(`14000300 10000100 ${key}`), false);
     for (const [what, list] of [
       ['an unknown flag', `1c000300 18000100 08000300 00000004 ${key}`],
-      ['the data of a map', `1c000300 18000100 ${key} 08000200 00000000`],
+      ['the data of a map', `20000300 1c000100 ${key} 0c000200 08000100 00000000`],
       ['a time limit', `1c000300 18000100 ${key} 08000400 00000000`],
     ] as const)
       assert.equal(read(list), true, what);

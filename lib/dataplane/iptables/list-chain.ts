@@ -1,0 +1,42 @@
+import type { Family } from '../../cidr/address.ts';
+import { NetlinkError } from '../../netlink/error.ts';
+import type { RuleReply } from '../../netlink/replies.ts';
+import type { Host } from '../host.ts';
+import { type Netlink, noAnswer } from '../netlink.ts';
+import type { IptablesMode } from '../options.ts';
+import { ipsetsIn, type SetNames } from './extensions.ts';
+import { inTurns } from './legacy.ts';
+import { iptablesRule } from './nft-rule.ts';
+import { createTool, type Tool } from './tool.ts';
+
+/** What is read of one chain over netlink. Measured: 5,000 rules of iptables have 2 MB. */
+export const MOST_OF_CHAIN = { rules: 5_000, bytes: 4 * 1024 * 1024 } as const;
+
+/** Lists chains of iptables as `Tool.list` does: in nft mode over netlink, if that works. */
+export function chainLister(host: Host, family: Family, mode: IptablesMode, suffix: string): Tool['list'] {
+  const { list } = createTool(inTurns(host, mode), family, suffix);
+  const { netlink } = host;
+  if (mode === 'legacy' || netlink === undefined) return list;
+  return async (chain, table = 'nat') => {
+    const reading = netlink.use((requests) =>
+      requests.rules({ family, table, chain }, undefined, MOST_OF_CHAIN),
+    );
+    const rules = await reading.catch((error: unknown) => {
+      // The tool would need memory for all of them.
+      if (error instanceof NetlinkError && error.failure === 'limit') return error.message;
+      return noAnswer(error);
+    });
+    if (typeof rules === 'string') return [`[${rules}]`];
+    return rules?.map((rule) => iptablesRule(family, rule).spec) ?? (await list(chain, table));
+  };
+}
+
+/** The names of the ipsets that rules ask for. */
+export async function setNames(netlink: Netlink, rules: readonly RuleReply[]): Promise<SetNames> {
+  const names = new Map<number, string>();
+  for (const index of new Set(rules.flatMap(({ expressions }) => ipsetsIn(expressions)))) {
+    const name = await netlink.use((requests) => requests.ipsetName(index)).catch(noAnswer);
+    if (name !== undefined) names.set(index, name);
+  }
+  return names;
+}
