@@ -31,17 +31,6 @@ const ASKED_FLAGS = {
   version: flag(boolean, 'false', ''),
 } as const;
 
-/** A flag as a command line gives it, right or wrong. */
-interface GivenFlag {
-  readonly word: string;
-  /** Empty if the word cannot be a flag. */
-  readonly name: string;
-  /** Undefined if there is none. */
-  readonly text: string | undefined;
-  /** The word behind the flag and its text. */
-  readonly next: string | undefined;
-}
-
 /**
  * Reads a command line as Go's flag package does: one dash or two, `=value` or the next word, a boolean
  * without value. Unlike in Go, flags may follow the command, and some collect the values of all times they are given.
@@ -77,6 +66,7 @@ export function keepsRunning(argv: readonly string[]): boolean {
   return isTrue(flags.findLast(({ name }) => name === keeps)?.text);
 }
 
+/** The command, the operands and the flags, right or wrong. */
 function divide(argv: readonly string[]) {
   const words: string[] = [];
   const flags: GivenFlag[] = [];
@@ -90,8 +80,14 @@ function divide(argv: readonly string[]) {
   return { command, operands, flags };
 }
 
-/** @param rest the words that follow; the text of the flag is taken from them if it needs one and has none of its own */
-function givenFlag(word: string, rest: string[]): GivenFlag {
+type GivenFlag = ReturnType<typeof givenFlag>;
+
+/**
+ * A flag as a command line gives it, right or wrong. Its name is empty if the word cannot be a flag.
+ *
+ * @param rest the words that follow; the text of the flag is taken from them if it needs one and has none of its own
+ */
+function givenFlag(word: string, rest: string[]) {
   const [, given = '', inline] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word) ?? [];
   const name = LETTERS.get(given) ?? given;
   const text = inline ?? (takesValue(name) ? rest.shift() : 'true');

@@ -24,7 +24,7 @@ export const DEFAULT_LIMITS = {
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 
-/** Most lines of a config file: the parser notes each of them for its error messages. */
+/** Most lines of a config file: a million, which 1 MiB may have, would block the event loop for longer than 0.1 s. */
 export const MAX_LINES = 100_000;
 
 /**
