@@ -194,7 +194,7 @@ async function foreignCaller(
 /** NFT_TABLE_F_DORMANT, NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC and NF_DROP. */
 const [DORMANT, POSTROUTING_HOOK, SOURCE_NAT, DROP] = [1, 4, 100, 0];
 
-/** What iptables does not show: another program has made table or chain so that rules do not have their effect. */
+/** Another program has made table or chain so that rules do not have their effect. iptables shows the policy alone. */
 function obstacleIn(
   family: Family,
   { flags, owner }: TableReply,
