@@ -4,7 +4,7 @@ import type { Host } from '../dataplane/host.ts';
 import { findCommand } from '../dataplane/iptables/detect.ts';
 import { legacyTables } from '../dataplane/iptables/legacy.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
-import type { DataplaneOptions } from '../dataplane/options.ts';
+import type { DataplaneOptions, IptablesMode } from '../dataplane/options.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
 
@@ -28,11 +28,7 @@ export async function kubeProxyDropsInvalid(host: Host, family: Family): Promise
 /** Since 1.32 there can be another match between the two. */
 const DROPS_INVALID = /--ctstate INVALID .*-j DROP$/;
 
-async function forwardRules(
-  host: Host,
-  family: Family,
-  mode: 'nft' | 'legacy',
-): Promise<readonly string[] | undefined> {
+async function forwardRules(host: Host, family: Family, mode: IptablesMode) {
   const command = await findCommand(host, mode);
   return command && (await chainLister(host, family, mode, command.suffix)('KUBE-FORWARD', 'filter'));
 }

@@ -37,10 +37,7 @@ export interface NodeRules {
   readonly samePriority: readonly { readonly family: Family; readonly chainText: string }[];
 }
 
-/**
- * kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. To list any chain of it
- * nft(8) fetches every element of all its maps, and they have one for each Service.
- */
+/** kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. Its maps have an element for each Service. */
 const SKIPPED_TABLE = 'kube-proxy';
 
 /** The priority of the chains of iptables: NF_IP_PRI_NAT_SRC in linux/netfilter_ipv4.h. */
@@ -102,27 +99,22 @@ interface Base {
 function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | undefined): readonly Base[] {
   const { mode } = reader.options.iptables ?? {};
   const isByText = listed === undefined && mode === 'nft';
+  const native = nativeChains(family, listed)
+    .filter((one) => !isSkipped(one))
+    .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) }));
   return [
-    ...(listed ?? [])
-      .filter((one) => isIptables(one, family))
-      .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) })),
     ...(isByText ? [{ isOwn: true, read: () => readNftMode(reader, family) }] : []),
     { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family) },
-    ...nativeChains(family, listed)
-      .filter((one) => !isSkipped(one))
-      .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) })),
+    ...native,
   ];
 }
 
-/** The base chains of nftables that packets of the family meet, without those of iptables and of the agent. */
+/** The base chains in nf_tables that packets of the family meet, without those of the agent; that of iptables first. */
 function nativeChains(family: Family, listed: readonly NatChain[] = []): readonly NatChain[] {
   const families: readonly string[] = [family, 'inet'];
-  return listed.filter(
-    (base) =>
-      ![TABLE, INTERIM_TABLE].includes(base.table) &&
-      families.includes(base.family) &&
-      !isIptables(base, family),
-  );
+  return listed
+    .filter((base) => ![TABLE, INTERIM_TABLE].includes(base.table) && families.includes(base.family))
+    .toSorted((a, b) => Number(isIptables(b, family)) - Number(isIptables(a, family)));
 }
 
 function isSkipped({ table }: NatChain): boolean {
