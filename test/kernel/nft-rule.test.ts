@@ -39,13 +39,21 @@ describe('rules of iptables-nft, read over netlink, are what iptables -S prints'
   }
 });
 
-describe('a rule that is not understood', () => {
+it('a comment of nft is the last match, as iptables prints it', () => {
+  const verdict = { name: 'immediate', verdict: { code: -5 } } as const;
+  const rule = { expressions: [verdict], comment: 'as "nft" writes it' };
+  const spec = String.raw`-m comment --comment "as \"nft\" writes it" -j RETURN`;
+  assert.deepEqual(iptablesRule('IPv4', rule), { spec, isExact: true });
+});
+
+describe('a rule that is not as iptables writes it, or not understood', () => {
   const cases = [
     [{ name: 'match', extension: 'nfacct', revision: 0, info: '00' }, '[match nfacct]'],
     // Shorter than the kernel's structure, and with a flag that nobody knows.
     [{ name: 'match', extension: 'mark', revision: 1, info: '0000' }, '[match mark]'],
     [{ name: 'target', extension: 'MASQUERADE', revision: 0, info: `0100000040${'0'.repeat(38)}` }],
     [{ name: 'unknown', type: 'queue', bytes: '' }, '[queue]'],
+    [{ name: 'masq', flags: 16 }, '-j MASQUERADE --random-fully'],
     [{ name: 'lookup', set: '__set0' }, '[lookup 80,443]'],
     [{ name: 'match', extension: 'set', revision: 4, info: `00000102${'0'.repeat(80)}` }],
   ] as const;

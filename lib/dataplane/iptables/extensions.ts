@@ -195,8 +195,8 @@ const SET: Kind = [
   },
 ];
 
-/** Flags of `struct nf_nat_range`. */
-const NAT = { addresses: 1, ports: 2, random: 4, persistent: 8, fully: 16, offset: 32 } as const;
+/** Flags of `struct nf_nat_range`, and of `masq`. */
+export const NAT = { addresses: 1, ports: 2, random: 4, persistent: 8, fully: 16, offset: 32 } as const;
 
 /** Addresses and ports of `struct nf_nat_range`, after its flags; IPv4 has a shorter one in the older revisions. */
 function natRange(addressBytes: 4 | 16): Kind {

@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { bytesOf } from '../../netlink/messages.ts';
 import type { RuleReply } from '../../netlink/replies.ts';
-import { extensionText, prefixText, quoted, type SetNames, TCP_FLAGS } from './extensions.ts';
+import { extensionText, NAT, prefixText, quoted, type SetNames, TCP_FLAGS } from './extensions.ts';
 
 export interface NftRuleText {
   /**
@@ -260,7 +260,7 @@ class Reader {
       case 'limit':
         return this.#limit(one);
       case 'masq':
-        return one.fromPort === undefined && this.#decide(`-j ${masqueradeText(one.flags)}`);
+        return this.#masquerade(one);
       case 'match':
       case 'target':
         return this.#extension(one);
@@ -330,6 +330,13 @@ class Reader {
     return this.add('limit', `--limit ${Math.trunc(parts / period)}/${name}${most}`);
   }
 
+  /** iptables writes it as an extension, and calls a chain with this expression incompatible. */
+  #masquerade({ flags = 0, fromPort }: Of<'masq'>): boolean {
+    this.#isExact = false;
+    const random = `${flags & NAT.random ? ' --random' : ''}${flags & NAT.fully ? ' --random-fully' : ''}`;
+    return fromPort === undefined && this.#decide(`-j MASQUERADE${random}`);
+  }
+
   #extension(one: Of<'match' | 'target'>): boolean {
     const found = extensionText(one, { family: this.#family, names: this.#names });
     if (found === undefined) return false;
@@ -361,11 +368,6 @@ function addOnce(options: Map<string, string>, option: string, words: string): b
 
 function inOrder(order: readonly string[], options: ReadonlyMap<string, string>): readonly string[] {
   return order.flatMap((option) => options.get(option) ?? []);
-}
-
-/** Flags of `masq` are those of `struct nf_nat_range`. */
-function masqueradeText(flags = 0): string {
-  return `MASQUERADE${flags & 4 ? ' --random' : ''}${flags & 16 ? ' --random-fully' : ''}`;
 }
 
 function nameOf(one: Expression, sets: AnonymousSets | undefined): string {
