@@ -1,8 +1,8 @@
+import type { Family } from '../cidr/address.ts';
 import { formatDuration } from '../config/duration.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
-import type { Generation } from '../netlink/replies.ts';
-import type { Events } from '../netlink/watch.ts';
+import type { Events, TableChange } from '../netlink/watch.ts';
 import { programs } from '../text/programs.ts';
 
 /** The shortest pause between two syncs that events cause: the changes of a burst lead to one. */
@@ -21,6 +21,9 @@ const MOST_NAMES = 8;
 /** The kernel tells so many characters of the name of a process. */
 const NAME_LENGTH = 15;
 
+/** A generation of nf_tables for each family. */
+type Generations = ReadonlyMap<Family, number>;
+
 export interface SyncOutcome {
   /** Milliseconds of CPU that the agent and its tools have used for it. */
   readonly cost: number;
@@ -28,6 +31,8 @@ export interface SyncOutcome {
   readonly isRepair: boolean;
   /** Whether the kernel holds the policy now. */
   readonly inSync: boolean;
+  /** The generation of nf_tables in which it held the policy of each family; absent if it did not, or netlink does not tell it. */
+  readonly generations: Generations;
 }
 
 /**
@@ -35,40 +40,41 @@ export interface SyncOutcome {
  * changed, not what. What a sync has covered leads to no other sync.
  */
 export class KernelEvents {
-  /** The last generation that each program has made. */
-  readonly #programs = new Map<string, number>();
-  #last: number | undefined;
+  /** The last generation in which each program has changed the rules of a family. */
+  readonly #programs = new Map<string, Map<Family, number>>();
+  /** The same for all programs together. */
+  readonly #last = new Map<Family, number>();
   /** Whether to sync without an event, or after lost ones. */
   #isBlind = false;
   #since = 0;
   #dueAt = 0;
   #repairsInRow = 0;
   #repairedAt = Number.NEGATIVE_INFINITY;
-  #known: () => number | undefined = () => undefined;
+  /** The generations that the last sync has covered. */
+  #covered: Generations = new Map();
   #own: readonly string[] = [];
 
-  /**
-   * Attaches the dataplane in use. Until then no event counts as covered by a sync.
-   *
-   * @param known the generation of nf_tables that the last sync has covered; undefined if that is unknown
-   */
-  attach(known: () => number | undefined, { iptables }: Pick<Dataplane, 'iptables'>): void {
-    this.#known = known;
+  /** Attaches the dataplane in use. */
+  attach({ iptables }: Pick<Dataplane, 'iptables'>): void {
     this.#own = ownProcesses(iptables);
   }
 
-  add({ items, lost }: Events<Generation>): void {
+  add({ items, lost }: Events<TableChange>): void {
     if (!this.isPending) this.#since = performance.now();
     this.#isBlind ||= lost;
-    for (const { id, process: program } of items) {
-      this.#last = id;
-      if (this.#programs.has(program) || this.#programs.size < MOST_NAMES) this.#programs.set(program, id);
+    for (const { id, process: program, touched } of items) {
+      if (this.#programs.size < MOST_NAMES && !this.#programs.has(program))
+        this.#programs.set(program, new Map());
+      for (const { family } of touched) {
+        this.#last.set(family, id);
+        this.#programs.get(program)?.set(family, id);
+      }
     }
   }
 
   /** Whether there are changes that no sync has covered. */
   get isPending(): boolean {
-    return this.#isBlind || (this.#last !== undefined && this.#isUncovered(this.#last));
+    return this.#isBlind || this.#isUncovered(this.#last);
   }
 
   /** When to sync, by performance.now(); undefined if there is no reason. */
@@ -78,18 +84,19 @@ export class KernelEvents {
 
   /** When the first change came, by performance.now(), and who has made them. Forgets them. */
   takeChanges(): { readonly since: number; readonly by: readonly string[] } {
-    const names = [...this.#programs].flatMap(([name, id]) => (this.#isUncovered(id) ? [name] : []));
+    const names = [...this.#programs].flatMap(([name, ids]) => (this.#isUncovered(ids) ? [name] : []));
     const foreign = names.filter((name) => !this.#own.includes(name));
     this.#programs.clear();
-    this.#last = undefined;
+    this.#last.clear();
     this.#isBlind = false;
     // Another program may have used the same tool as the agent.
     return { since: this.#since, by: foreign.length > 0 ? foreign : names };
   }
 
   /** Takes note of a sync, after which there is a pause: after a repair the longer, the more of them are in a row. */
-  onSync({ cost, isRepair, inSync }: SyncOutcome): void {
+  onSync({ cost, isRepair, inSync, generations }: SyncOutcome): void {
     const now = performance.now();
+    this.#covered = generations;
     if (isRepair) {
       this.#repairsInRow = now - this.#repairedAt > CALM_MS ? 1 : this.#repairsInRow + 1;
       this.#repairedAt = now;
@@ -105,10 +112,12 @@ export class KernelEvents {
     return this.#repairsInRow;
   }
 
-  #isUncovered(id: number): boolean {
-    const known = this.#known();
-    // Generations have 32 bits, and begin again at 0.
-    return known === undefined || ((id - known) | 0) > 0;
+  #isUncovered(ids: Generations): boolean {
+    return [...ids].some(([family, id]) => {
+      const covered = this.#covered.get(family);
+      // Generations have 32 bits, and begin again at 0.
+      return covered === undefined || ((id - covered) | 0) > 0;
+    });
   }
 }
 

@@ -100,6 +100,8 @@ export interface Sync {
   readonly driftBy: readonly string[] | undefined;
   /** Whether the kernel was found to hold the policies at the end. */
   readonly inSync: boolean;
+  /** The generation of nf_tables in which it held the policy of each family; absent if it did not, or netlink does not tell it. */
+  readonly generations: ReadonlyMap<Family, number>;
   /** Milliseconds of CPU of a sync that events of the kernel have caused; 0 for other syncs. */
   readonly cost: number;
   /** Milliseconds until the next sync without a change. */
@@ -124,7 +126,7 @@ export async function* syncs(
   const { families } = loading.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
-  let hasApplied = false;
+  let applied: readonly Policy[] | undefined;
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
@@ -142,17 +144,17 @@ export async function* syncs(
       opened = announceDataplane(await retrying(open, retry), observer, log);
     }
     const before = cpuTime();
-    const context = { hasApplied, policyChanges, retry, observer, log };
+    const context = { applied, policyChanges, retry, observer, log };
     let written: Written | undefined;
     while (written === undefined) {
       const { dataplane, fallBack } = opened;
       written = await syncAll(policies, dataplane, trigger, context).catch(async (error: unknown) => {
-        if (hasApplied || fallBack === undefined) throw error;
+        if (applied !== undefined || fallBack === undefined) throw error;
         opened = announceDataplane(await fallBack(error), observer, log);
         return undefined;
       });
     }
-    hasApplied = true;
+    applied = policies;
     // Only syncs that other programs cause are paced by what they cost.
     const cost = trigger.reason === 'drift' ? cpuTime() - before : 0;
     const { dataplane } = opened;
@@ -198,8 +200,8 @@ function compile(
 }
 
 interface SyncOptions {
-  /** Whether this process has applied a policy before. */
-  readonly hasApplied: boolean;
+  /** The policies that this process has applied last; undefined at its first sync. */
+  readonly applied: readonly Policy[] | undefined;
   /** As in `Compiled`; undefined also if the policies are not new with this sync. */
   readonly policyChanges: ChangesByFamily | undefined;
   readonly retry: RetryOptions;
@@ -207,18 +209,18 @@ interface SyncOptions {
   readonly log: Logger;
 }
 
-type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'driftBy' | 'inSync'>;
+type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'driftBy' | 'inSync' | 'generations'>;
 
 /** Brings the policies into the kernel, and tells the observer and the log. */
 async function syncAll(
   policies: readonly Policy[],
   dataplane: Dataplane,
   trigger: Trigger,
-  { hasApplied, policyChanges, retry, observer, log }: SyncOptions,
+  { applied, policyChanges, retry, observer, log }: SyncOptions,
 ): Promise<Written> {
-  const { changes, inSync, undeletable } = await reconcile(dataplane, policies, {
+  const { changes, inSync, generations, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
-    hasApplied,
+    applied,
     onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
   }).catch((error: unknown) => {
     observer.onFailure(policies.map(({ family }) => family));
@@ -249,6 +251,7 @@ async function syncAll(
     newVerdicts,
     driftBy: isDrift ? (trigger.by ?? []) : undefined,
     inSync,
+    generations,
   };
 }
 

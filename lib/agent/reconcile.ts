@@ -1,11 +1,11 @@
-import type { Dataplane, ObservationDepth, Observed, Plan } from '../dataplane/dataplane.ts';
+import type { Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
 interface ReconcileOptions extends RetryOptions {
-  /** Whether this process has applied a policy before. */
-  readonly hasApplied: boolean;
+  /** The policies that this process has applied last; undefined at its first sync. */
+  readonly applied: readonly Policy[] | undefined;
   readonly onApply: (plan: Plan) => void;
 }
 
@@ -23,6 +23,8 @@ interface Reconciled {
   readonly changes: ReadonlyMap<Family, FamilyChange>;
   /** Whether the kernel was found to hold all policies. If not, another program changes the same rules all the time. */
   readonly inSync: boolean;
+  /** The generation of nf_tables in which it held the policy of each family; absent if it did not, or netlink does not tell it. */
+  readonly generations: ReadonlyMap<Family, number>;
   /** The chains of each family that cannot be deleted, although no rule of the agent is in them, in words. */
   readonly undeletable: ReadonlyMap<Family, readonly string[]>;
 }
@@ -45,16 +47,24 @@ export async function reconcile(
   policies: readonly Policy[],
   options: ReconcileOptions,
 ): Promise<Reconciled> {
+  const { applied } = options;
   const changes = new Map<Family, FamilyChange>();
   const whole = new Set<Family>();
   const failures = new Failures();
-  const undeletable = new Map<Family, readonly string[]>();
+  let observations: readonly FamilyObservation[] = [];
+  const planAll = async () => {
+    observations = await all(
+      policies.map(async (policy) => {
+        const observed = await dataplane.observe(policy.family, whole.has(policy.family));
+        return { policy, observed, plan: observed.plan(policy) };
+      }),
+    );
+    return observations.flatMap(({ policy, observed, plan }): readonly FamilyChange[] =>
+      plan === undefined ? [] : [{ plan, observed, drifted: hasDrifted(observed, policy, applied) }],
+    );
+  };
   const inSync = await retrying(async () => {
-    const depthOf = (family: Family) =>
-      whole.has(family) ? 'everything' : options.hasApplied ? 'usual' : 'leftovers';
-    const planFamilies = (hasApplied: boolean) =>
-      planAll(dataplane, policies, depthOf, hasApplied, undeletable);
-    const planned = await planFamilies(options.hasApplied);
+    const planned = await planAll();
     if (planned.length === 0) return true;
     await all(
       planned.map(async (change) => {
@@ -64,21 +74,39 @@ export async function reconcile(
         await plan.apply().catch((error: unknown) => {
           const isWhole = plan.remakes || whole.has(plan.family);
           whole.add(plan.family);
-          throw failures.add(plan, error, { isWhole, mayGiveUp: isWhole && !options.hasApplied });
+          throw failures.add(plan, error, { isWhole, mayGiveUp: isWhole && applied === undefined });
         });
       }),
     );
-    const differing = await planFamilies(true);
+    const differing = await planAll();
     for (const { plan, observed } of differing) {
       const before = planned.find((one) => one.plan.family === plan.family);
       // Without a generation, a program that deletes what was written looks like a tool that writes nothing.
-      const canTell = observed.generation !== undefined || !options.hasApplied;
+      const canTell = observed.generation !== undefined || applied === undefined;
       if (before !== undefined && canTell && dataplane.iptables && hasWrittenNothing(before, observed))
         throw failures.toolWroteNothing(dataplane.name, `iptables${dataplane.iptables.suffix}-restore`, plan);
     }
     return differing.length === 0;
   }, options);
-  return { changes, inSync, undeletable };
+  const undeletable = observations.map(
+    ({ policy, observed }) => [policy.family, observed.describeUndeletable(policy)] as const,
+  );
+  const generations = observations.flatMap(({ policy, observed: { generation } }) =>
+    inSync && generation !== undefined ? [[policy.family, generation] as const] : [],
+  );
+  return { changes, inSync, generations: new Map(generations), undeletable: new Map(undeletable) };
+}
+
+interface FamilyObservation {
+  readonly policy: Policy;
+  readonly observed: Observed;
+  readonly plan: Plan | undefined;
+}
+
+/** Whether the kernel, which does not hold the policy, does not hold what this process applied last either. */
+function hasDrifted(observed: Observed, policy: Policy, applied: readonly Policy[] | undefined): boolean {
+  const last = applied?.find(({ family }) => family === policy.family);
+  return last !== undefined && (last === policy || observed.plan(last) !== undefined);
 }
 
 /** Whether no rule of the agent is there, and nobody was seen to write, the tool included. */
@@ -142,37 +170,17 @@ export async function removeRules(
   isDry = false,
 ): Promise<{ readonly rules: readonly string[] | undefined; readonly undeletable: readonly string[] }> {
   const failures = new Failures();
-  let depth: ObservationDepth = 'leftovers';
+  let rewrite = false;
   return retrying(async () => {
-    const observed = await dataplane.observe(family, depth);
+    const observed = await dataplane.observe(family, rewrite);
     const plan = observed.planRemoval();
     if (isDry) return { rules: plan?.current, undeletable: [] };
     await plan?.apply().catch((error: unknown) => {
-      depth = 'everything';
+      rewrite = true;
       throw failures.add(plan, error, { isWhole: true, mayGiveUp: true });
     });
     return { rules: plan?.current, undeletable: observed.describeUndeletable() };
   }, options);
-}
-
-/** Plans all families, and trusts those in which nothing differs. */
-async function planAll(
-  dataplane: Dataplane,
-  policies: readonly Policy[],
-  depthOf: (family: Family) => ObservationDepth,
-  hasApplied: boolean,
-  undeletable: Map<Family, readonly string[]>,
-): Promise<readonly FamilyChange[]> {
-  const changes = await all(
-    policies.map(async (policy) => {
-      const observed = await dataplane.observe(policy.family, depthOf(policy.family));
-      const plan = observed.plan(policy);
-      if (plan === undefined) observed.trust(policy);
-      undeletable.set(policy.family, observed.describeUndeletable(policy));
-      return plan && { plan, drifted: hasApplied && !observed.isTrusted, observed };
-    }),
-  );
-  return changes.flatMap((change) => change ?? []);
 }
 
 /** Waits until all have ended, so that none of them runs at the same time as the next attempt. */

@@ -17,7 +17,7 @@ export type FoundRules = Extract<RuleLocationState, { readonly kind: 'found' }>;
 export type UnreadableRuleLocation = Extract<RuleLocationState, { readonly kind: 'unreadable' }>;
 
 /**
- * Observes the rules in a location as at a first sync.
+ * Observes the rules in a location.
  *
  * @param retry how to wait for a busy kernel; if undefined, it cannot be read
  */
@@ -25,7 +25,7 @@ export async function observeRuleLocation(
   location: RuleLocation,
   retry?: RetryOptions,
 ): Promise<RuleLocationState> {
-  const observe = () => location.dataplane.observe(location.family, 'leftovers');
+  const observe = () => location.dataplane.observe(location.family);
   try {
     const observed = await (retry === undefined ? observe() : retrying(observe, retry));
     const rules = observed.planRemoval()?.current;

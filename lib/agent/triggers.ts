@@ -6,8 +6,7 @@ import { DATA_LINK } from '../config/read.ts';
 import type { Netlink } from '../dataplane/netlink.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
-import type { Generation } from '../netlink/replies.ts';
-import type { Events, WatchedTable } from '../netlink/watch.ts';
+import type { Events, TableChange, WatchedTable } from '../netlink/watch.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { keepWatching } from './keep-watching.ts';
 import { KernelEvents } from './kernel-events.ts';
@@ -71,7 +70,7 @@ export class Triggers implements AsyncIterable<Trigger> {
   }
 
   /** Takes changes of nf_tables, which may be a reason to sync. */
-  addChanges(changes: Events<Generation>): void {
+  addChanges(changes: Events<TableChange>): void {
     this.kernel.add(changes);
     this.#resume?.();
   }

@@ -5,6 +5,7 @@ import type { Host } from './host.ts';
 import { isOfOlderAgent } from './iptables/chain.ts';
 import { findCommand } from './iptables/detect.ts';
 import { inTurns, usesLegacyNat } from './iptables/legacy.ts';
+import { readChains } from './iptables/observe.ts';
 import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
 import { type Netlink, noAnswer } from './netlink.ts';
@@ -68,14 +69,17 @@ async function readEvidence(host: Host): Promise<Evidence> {
   const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
   const answer = host.netlink?.use(async (requests) => {
     const find = (chain: string, family: Family) => requests.chain({ family, table: 'nat', chain });
-    const findJump = async (chain: string, family: Family) =>
-      (await requests.rules({ family, table: 'nat', chain: 'POSTROUTING' }, chain))[0];
-    const jumps = await present([DEFAULT_CHAIN], FAMILIES, findJump);
+    const findRules = async (chain: string, family: Family) => {
+      const { jumps, rules = [] } = (await readChains(requests, family, chain)).observation;
+      const texts = rules.map(({ spec }) => spec);
+      return jumps.length > 0 || (!isOfOlderAgent(texts) && hasComments(texts));
+    };
     return {
       tables: await present(tables, FAMILIES, (table, family) => requests.table({ family, table })),
-      chains: [...(await present([KUBE_PROXY.chain], FAMILIES, find)), ...jumps],
-      // Only the tool tells whose rules a chain without a jump has.
-      unsure: jumps.size > 0 ? [] : [...(await present([DEFAULT_CHAIN], FAMILIES, find))],
+      chains: [
+        ...(await present([KUBE_PROXY.chain], FAMILIES, find)),
+        ...(await present([DEFAULT_CHAIN], FAMILIES, findRules)),
+      ],
     };
   });
   const read = await answer?.catch(noAnswer);
@@ -84,7 +88,7 @@ async function readEvidence(host: Host): Promise<Evidence> {
     areHidden: read === undefined,
     chains: new Set([
       ...(read?.chains ?? []),
-      ...(await chainsOf('nft', read?.unsure ?? chains, host)),
+      ...(await chainsOf('nft', read === undefined ? chains : [], host)),
       ...(await chainsOf('legacy', chains, host)),
     ]),
   };
@@ -138,7 +142,11 @@ async function isInUse(tool: Tool, chain: string): Promise<boolean> {
   const rules = (await tool.list(chain)) ?? [];
   // If iptables cannot read POSTROUTING, rules of an older agent may be in use.
   const isDead = jumps !== undefined && isOfOlderAgent(rules);
-  return !isDead && rules.some((spec) => spec.includes(COMMENT_START));
+  return !isDead && hasComments(rules);
+}
+
+function hasComments(rules: readonly string[]): boolean {
+  return rules.some((spec) => spec.includes(COMMENT_START));
 }
 
 function noneIfImpossible(error: unknown): undefined {

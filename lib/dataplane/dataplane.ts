@@ -38,38 +38,29 @@ export interface Dataplane {
   readonly iptables: IptablesCommands | undefined;
   /** How many rules, or elements of sets, hold the policy in the kernel. */
   ruleCount(policy: Policy): number;
-  /** Observes the agent's rules of one family. Without a change since the last time it costs one request over netlink. */
-  observe(family: Family, depth?: ObservationDepth): Promise<Observed>;
+  /**
+   * Observes the agent's rules of one family. What was read over netlink is read again if an event says that it may have changed.
+   *
+   * @param rewrite after a change that was refused: reads everything, and plans to write all rules again, because what cannot be
+   * changed singly can be replaced
+   */
+  observe(family: Family, rewrite?: boolean): Promise<Observed>;
   /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
   count(policy: Policy): Promise<Counts>;
   /** Whether events of nf_tables tell of changes: its rules are there, and netlink has not failed for good. */
   readonly hearsChanges: boolean;
-  /**
-   * The generation of nf_tables up to which the rules of these families are known to be the policy's; undefined if they
-   * are not known.
-   */
-  readonly knownUntil?: (families: readonly Family[]) => number | undefined;
 }
-
-/**
- * How much an observation reads, and so what it costs:
- * - `usual`: the agent's rules, as at each resync.
- * - `leftovers`: without netlink also a second chain that nothing leads to, as at the first observation; with it, that costs nothing.
- * - `everything`: after a change that was refused. Also foreign rules that lead to the agent's chains; and the plan writes all rules
- *   again, because what cannot be changed singly can be replaced.
- */
-export type ObservationDepth = 'usual' | 'leftovers' | 'everything';
 
 /** The agent's rules of one family in the kernel, at one moment. */
 export interface Observed {
-  /** Whether they are what was trusted last: then no other program has changed them. */
-  readonly isTrusted: boolean;
-  /** The generation of nf_tables before the observation; undefined if netlink does not tell it. */
+  /** The generation of nf_tables before they were read; undefined if they were not read over netlink. */
   readonly generation: number | undefined;
-  /** The plan after which the kernel holds exactly this policy; undefined if it does already. */
+  /**
+   * The plan after which the kernel holds exactly this policy; undefined if it does already.
+   *
+   * @throws {DataplaneError} if another program has made a table in which this cannot be
+   */
   plan(policy: Policy): Plan | undefined;
-  /** Remembers that the kernel holds this policy, because there was nothing to plan. */
-  trust(policy: Policy): void;
   /** The plan that removes all of the agent's rules; undefined if there are none. */
   planRemoval(): Plan | undefined;
   verdicts(): KernelVerdicts;

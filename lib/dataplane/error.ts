@@ -8,9 +8,10 @@ import type { Advice } from '../text/advice.ts';
  * - `missing`: the tool is not installed, or too old.
  * - `unsupported`: the kernel is built without this kind of rules.
  * - `denied`: this process lacks a permission.
+ * - `unusable`: another program has made the table so that rules in it cannot have their effect.
  * - `refused`: the kernel or the tool refused for another reason.
  */
-type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'refused';
+type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'unusable' | 'refused';
 
 /** The kernel could not be read or changed. A failed operation changes nothing. */
 export class DataplaneError extends Error implements Advice {

@@ -10,6 +10,7 @@ import {
   type WatchedTable,
 } from '../netlink/watch.ts';
 import { SET, TABLE } from './nftables/names.ts';
+import type { Backend } from './options.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
 export interface Requests extends Omit<NfTables, typeof Symbol.dispose | 'port'> {
@@ -54,7 +55,8 @@ export class Netlink {
   #isUnavailableForGood = false;
   #watch: Watch<TableChange> | undefined;
   #tell: (events: Events<TableChange>) => void = () => {};
-  readonly #touched = new Map<Family, Touched>();
+  /** By family and dataplane. */
+  readonly #touched = new Map<string, Touched>();
   /** Ports of sockets that have made changes, of which events may still wait. */
   readonly #ownPorts = new Set<number | undefined>();
 
@@ -85,10 +87,10 @@ export class Netlink {
   }
 
   /**
-   * What other programs have changed in the agent's table of nftables since the last call, until now; unknown without a watch,
-   * or if events were lost.
+   * What other programs have changed in the agent's rules in a dataplane since the last call, until now, iptables-restore
+   * included; unknown without a watch, or if events were lost.
    */
-  takeTouched(family: Family): Touched {
+  takeTouched(family: Family, backend: Backend): Touched {
     if (this.#watch === undefined) return 'unknown';
     try {
       const events = this.#watch.drain();
@@ -102,8 +104,8 @@ export class Netlink {
       this.#watch = undefined;
       return 'unknown';
     }
-    const touched = this.#touched.get(family) ?? 'unknown';
-    this.#touched.set(family, UNTOUCHED);
+    const touched = this.#touched.get(`${family} ${backend}`) ?? 'unknown';
+    this.#touched.set(`${family} ${backend}`, UNTOUCHED);
     return touched;
   }
 
@@ -139,11 +141,12 @@ export class Netlink {
     const foreign = items.filter(({ port }) => port !== this.#requests?.port && !this.#ownPorts.has(port));
     if (lost) this.#touched.clear();
     for (const { family, table, kind, set } of foreign.flatMap(({ touched }) => touched)) {
-      const before = this.#touched.get(family);
+      const place = `${family} ${table === 'nat' ? 'iptables' : 'nftables'}`;
+      const before = this.#touched.get(place);
       if (before === undefined || before === 'unknown') continue;
       // A set that was made again holds other elements.
       const elements = kind === 'objects' || (set === SET && table === TABLE);
-      this.#touched.set(family, { rules: true, elements: before.elements || elements });
+      this.#touched.set(place, { rules: true, elements: before.elements || elements });
     }
     if (lost || foreign.length > 0) this.#tell({ items: foreign, lost });
   }

@@ -53,7 +53,8 @@ const NOTHING_DROPPED =
   '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
 async function openInstead(error: unknown, options: DataplaneOptions, host: Host): Promise<Opened> {
-  if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
+  const isOver = error instanceof DataplaneError && (error.meansNoRules || error.failure === 'unusable');
+  if (!isOver) throw error;
   const reason = `iptables does not work here: ${error.message}`;
   const choice: Choice = { backend: 'nftables', by: 'failed-trial', reason };
   let dataplane: Dataplane;

@@ -84,6 +84,20 @@ describe('the agent with --backend=auto', () => {
     assert.equal((await node.agent('diff')).code, 0);
   });
 
+  it('takes nftables if another program has made nat useless, and ends with a message if that happens later', async () => {
+    await using node = await createNode();
+    const agent = node.start(SERVED);
+    await agent.logged(/using iptables/);
+    await agent.logged(/http:/);
+    await node.nft('add table ip nat { flags dormant; }');
+    await agent.logged(/"fatal",.*the table ip nat is dormant: .*wake the table up/);
+    const { code, stderr } = await node.agent('--once');
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /using nftables: iptables does not work here: the table ip nat is dormant/);
+    assert.match(await node.nft('list table ip ip-masq-agent'), /masquerade/);
+    assert.doesNotMatch(await node.nft('list table ip nat'), /IP-MASQ-AGENT/);
+  });
+
   it('warns if a flag asks for iptables on such a node', async () => {
     await using node = await createNode();
     const { code, stderr } = await withoutModules(node, '--iptables-mode=nft');

@@ -252,20 +252,15 @@ export const FAULTS: readonly Fault[] = [
     name: 'jump: a missing one is not noticed',
     edits: [
       [
-        "observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);",
-        'observed.jumps.length < 2 && sameRule(observed.jumps[0] ?? jump, jump);',
+        "jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);",
+        'jumps.length < 2 && sameRule(jumps[0]?.spec ?? jump, jump);',
       ],
     ],
     noticedBy: [['kernel/iptables.test.ts', 'repairs a deleted jump']],
   },
   {
     name: 'jump: an outdated or duplicated one stays',
-    edits: [
-      [
-        "observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);",
-        'observed.jumps.length > 0;',
-      ],
-    ],
+    edits: [["jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);", 'jumps.length > 0;']],
     noticedBy: [
       ['kernel/iptables.test.ts', 'repairs a jump there three times'],
       ['kernel/iptables.test.ts', 'repairs the jump of ip-masq-agent-v2 in place'],
@@ -300,7 +295,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'drift: what another program changed is logged as a change of the config',
-    edits: [['drifted: hasApplied && !observed.isTrusted', 'drifted: false']],
+    edits: [['drifted: hasDrifted(observed, policy, applied)', 'drifted: false']],
     noticedBy: [['e2e/drift.test.ts', 'is repaired, told with the program']],
   },
   {
@@ -324,7 +319,10 @@ export const FAULTS: readonly Fault[] = [
   {
     name: 'events: changes that a sync has covered lead to another one',
     edits: [
-      ['return known === undefined || ((id - known) | 0) > 0;', 'return known === undefined || id >= 0;'],
+      [
+        'return covered === undefined || ((id - covered) | 0) > 0;',
+        'return covered === undefined || id >= 0;',
+      ],
     ],
     noticedBy: [['agent/kernel-events.test.ts', 'unless a sync has covered them']],
   },
@@ -346,14 +344,9 @@ export const FAULTS: readonly Fault[] = [
     noticedBy: [['netlink/watch.test.ts', 'until all that waits has been read']],
   },
   {
-    name: 'memory: what a tool has read while the rules changed is proven',
-    edits: [
-      [
-        'if (after?.fingerprint !== fingerprint) return undefined;',
-        'if (after === undefined) return undefined;',
-      ],
-    ],
-    noticedBy: [['dataplane/memory.test.ts', 'proves nothing']],
+    name: 'last reading: what was read while the rules changed is remembered',
+    edits: [['if (touched.rules) continue;', '']],
+    noticedBy: [['dataplane/last-reading.test.ts', 'is made again if rules were touched meanwhile']],
   },
   {
     name: 'elements: those of a set that was made again are taken for those of the old one',

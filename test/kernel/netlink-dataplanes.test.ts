@@ -9,7 +9,7 @@ import type { Policy } from '../../lib/policy/policy.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
-import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, policyOf, syncOnce } from './support.ts';
+import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, isInSync, policyOf, syncOnce } from './support.ts';
 
 const KINDS = ['iptables', 'nftables'] as const;
 
@@ -65,8 +65,6 @@ interface Lab extends AsyncDisposable {
   plain(): Promise<Dataplane>;
   /** Runs commands that must succeed; returns what they print. */
   sh(script: string): Promise<string>;
-  /** Whether the kernel holds what was trusted last. */
-  isTrusted(): Promise<boolean>;
 }
 
 async function createLab(kind: (typeof KINDS)[number], family: Family): Promise<Lab & { readonly box: Box }> {
@@ -86,14 +84,8 @@ async function createLab(kind: (typeof KINDS)[number], family: Family): Promise<
     commands,
     plain: () => open(boxHost(box, kind === 'nftables' ? netlink : undefined).host),
     sh: (script) => succeed(box.run('sh', ['-ec', script])),
-    isTrusted: () => isTrusted(dataplane, family),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-/** Whether the kernel holds what was trusted last. */
-async function isTrusted(dataplane: Dataplane, family: Family): Promise<boolean> {
-  return (await dataplane.observe(family)).isTrusted;
 }
 
 function policy(family: Family, ...cidrs: readonly string[]): Policy {
@@ -105,7 +97,6 @@ function policy(family: Family, ...cidrs: readonly string[]): Policy {
 async function settle(lab: Lab, wanted: Policy): Promise<void> {
   await syncOnce(lab.dataplane, wanted);
   assert.equal(await syncOnce(lab.dataplane, wanted), undefined);
-  assert.equal(await lab.isTrusted(), true);
 }
 
 /** Sends a packet to each address, which goes through POSTROUTING. */
@@ -167,16 +158,14 @@ describe('dataplanes over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, ()
 
       it(`${kind}, ${family}: a comparison tells what differs, and only that`, async () => {
         await using lab = await createLab(kind, family);
-        assert.equal(await lab.isTrusted(), false);
         await settle(lab, wanted);
         const before = lab.commands.length;
         for (const { what, command } of ELSEWHERE[kind]) {
           await lab.sh(command(lab.words));
-          assert.equal(await lab.isTrusted(), true, what);
+          assert.equal(await isInSync(lab.dataplane, wanted), true, what);
         }
         await send(lab, inside[0], outside);
-        assert.equal(await lab.isTrusted(), true, 'packets');
-        assert.equal(await syncOnce(lab.dataplane, wanted), undefined);
+        assert.equal(await isInSync(lab.dataplane, wanted), true, 'packets');
         assert.equal(lab.commands.length, before);
       });
 
@@ -231,7 +220,6 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
         await syncOnce(lab.dataplane, change);
         assert.equal(await syncOnce(await lab.plain(), change), undefined);
         assert.equal(await syncOnce(lab.dataplane, change), undefined);
-        assert.equal(await lab.isTrusted(), true);
       });
     }
 
@@ -249,7 +237,7 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
       );
       const set = `${table} not-masqueraded`;
       await lab.sh(`nft -f - <<END\nflush set ${set}\nadd element ${set} { ${counted.join(', ')} }\nEND`);
-      assert.equal(await lab.isTrusted(), true);
+      assert.equal(await isInSync(lab.dataplane, all), true);
       for (const left of [cidrs.slice(1), cidrs.slice(1_500), cidrs.slice(1_500).filter((_, n) => n % 2)]) {
         const fewer = policy(family, ...left);
         assert.equal((await syncOnce(lab.dataplane, fewer))?.remakes, false);

@@ -215,7 +215,6 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
           await settle(node, policy);
           const foreign = await node.nft(`list table ${IP[family]} theirs`);
           await node.nft(command(TABLE(family), family));
-          assert.equal(await isTrusted(node), false);
           assert.deepEqual((await node.sync(policy))?.found, found);
           await assertExact(node, policy);
           await settle(node, policy);
@@ -354,12 +353,6 @@ async function createNftLab(
 async function settle(node: NftLab, policy: Policy): Promise<void> {
   await node.sync(policy);
   assert.equal(await node.sync(policy), undefined);
-  assert.equal(await isTrusted(node), true);
-}
-
-/** Whether the kernel holds what was trusted last. */
-async function isTrusted({ dataplane, family }: NftLab): Promise<boolean> {
-  return (await dataplane.observe(family)).isTrusted;
 }
 
 /** What nft lists on a new node that holds the policy. */

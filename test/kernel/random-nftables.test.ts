@@ -166,7 +166,7 @@ async function sync(dataplane: Dataplane, policy: Policy): Promise<void> {
     await syncOnce(dataplane, policy);
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
-    await (await dataplane.observe(policy.family, 'everything')).plan(policy)?.apply();
+    await (await dataplane.observe(policy.family, true)).plan(policy)?.apply();
   }
 }
 

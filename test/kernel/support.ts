@@ -112,13 +112,16 @@ export async function createLab(
   };
 }
 
-/** Observes and plans, then applies, or trusts what it has found; the plan, or undefined if nothing differed. */
+/** Observes and plans, then applies; the plan, or undefined if nothing differed. */
 export async function syncOnce(dataplane: Dataplane, policy: Policy): Promise<Plan | undefined> {
-  const observed = await dataplane.observe(policy.family);
-  const plan = observed.plan(policy);
-  if (plan === undefined) observed.trust(policy);
-  else await plan.apply();
+  const plan = (await dataplane.observe(policy.family)).plan(policy);
+  await plan?.apply();
   return plan;
+}
+
+/** Whether the kernel holds the policy. */
+export async function isInSync(dataplane: Dataplane, policy: Policy): Promise<boolean> {
+  return (await dataplane.observe(policy.family)).plan(policy) === undefined;
 }
 
 /** The inside of the box as a dataplane sees it. */

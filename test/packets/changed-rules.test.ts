@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { parseAddress } from '../../lib/cidr/address.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
 import { NODE } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import {
@@ -55,6 +56,9 @@ const IN_IPTABLES: readonly Case[] = [
 const nftJump = (match: string) =>
   `${UNHOOK}\nnft add rule ip nat POSTROUTING ${match} jump IP-MASQ-AGENT` as const;
 
+/** Netlink reads a rule that iptables cannot list. */
+const UNLISTED = WITH_NETLINK ? 'k???' : '????';
+
 const IN_NFT_MODE: readonly Case[] = [
   ...IN_IPTABLES,
   ['TRACE', 'kmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
@@ -68,11 +72,11 @@ const IN_NFT_MODE: readonly Case[] = [
     'kmmm',
     'nft add rule ip nat POSTROUTING meta l4proto sctp log masquerade',
   ],
-  ['an unreadable chain', '????', 'nft insert rule ip nat IP-MASQ-AGENT ct mark 7 return'],
-  ['a mark', '????', 'nft insert rule ip nat IP-MASQ-AGENT meta mark set 7'],
+  ['a chain that iptables cannot read', UNLISTED, 'nft insert rule ip nat IP-MASQ-AGENT ct mark 7 return'],
+  ['a mark', WITH_NETLINK ? 'kmmm' : '????', 'nft insert rule ip nat IP-MASQ-AGENT meta mark set 7'],
   [
-    'an unreadable chain behind another',
-    '????',
+    'a chain that iptables cannot read, behind another',
+    UNLISTED,
     `${VIA}\nnft insert rule ip nat IP-MASQ-AGENT ct mark 7 return`,
   ],
 ];

@@ -181,11 +181,10 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
     findPods: podFinder(flags),
     signal: stopSignal,
   });
-  const families = step.policies.map(({ family }) => family);
   const { dataplane } = step;
   // In legacy mode no event tells of the agent's rules.
   if (netlink !== undefined && dataplane.hearsChanges) {
-    triggers.kernel.attach(() => dataplane.knownUntil?.(families), dataplane);
+    triggers.kernel.attach(dataplane);
     void triggers.watchKernel(netlink, watchedTables(dataplaneOptions(flags)));
   }
   return { foreign, flows: await watchFlows(surroundings, step) };

@@ -70,13 +70,20 @@ function notInstalled(modes: string): DataplaneError {
   return new DataplaneError('missing', `no iptables of ${modes} is installed`, remedy);
 }
 
+/** Commands that were found: a process does not ask twice for their versions. */
+const commands = new WeakMap<Host, Map<IptablesMode, IptablesCommand>>();
+
 /** The command that is named after the mode, or the plain one if it has that mode. */
 export async function findCommand(host: Host, mode: IptablesMode): Promise<IptablesCommand | undefined> {
-  for (const suffix of [`-${mode}`, '']) {
+  const known = commands.get(host) ?? new Map<IptablesMode, IptablesCommand>();
+  commands.set(host, known);
+  for (const suffix of known.has(mode) ? [] : [`-${mode}`, '']) {
     const version = await toolVersion(host, `iptables${suffix}`);
-    if (version?.mode === mode) return { ...version, suffix };
+    if (version?.mode !== mode) continue;
+    known.set(mode, { ...version, suffix });
+    break;
   }
-  return undefined;
+  return known.get(mode);
 }
 
 function found(command: IptablesCommand, reason: string): Detected {

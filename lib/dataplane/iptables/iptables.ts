@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { FAMILIES, type Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
 import {
@@ -12,16 +11,18 @@ import {
   type RuleCount,
   type RuleLocation,
 } from '../dataplane.ts';
+import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { KernelMemory } from '../memory.ts';
+import { LastReading } from '../last-reading.ts';
+import { noAnswer } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
-import { renderChain } from './chain.ts';
+import { renderChain, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
-import { type IptablesObservation, observe, readChains } from './observe.ts';
-import { describeUndeletable, NO_RULES, plan, planRemoval } from './plan.ts';
+import { type ChainReading, joinChains, readChains } from './observe.ts';
+import { observe } from './observe-text.ts';
+import { describeUndeletable, plan, planRemoval } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
-import { type SeenChain, seeChain } from './see.ts';
 import { type CountedRule, createTool } from './tool.ts';
 import { kernelVerdicts } from './verdict.ts';
 
@@ -68,18 +69,46 @@ export function iptablesDataplane(
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
-  const memory = new KernelMemory<IptablesObservation, SeenChain>(
-    netlink,
-    (requests, family) => seeChain(requests, family, chain),
-    isSame,
-  );
-  /** Families with a second chain that stays: without netlink, it is read until it is gone. */
-  const left = new Set<Family>();
+  const reader =
+    netlink &&
+    new LastReading<ChainReading>(netlink, 'iptables', (requests, family, known) =>
+      readChains(requests, family, chain, known),
+    );
+  /** Transactions of each family that were begun or have ended, and how many have written all rules again. */
+  const writes = { IPv4: { steps: 0, remakes: 0 }, IPv6: { steps: 0, remakes: 0 } };
   const bound = (draft: Draft | undefined): Plan | undefined => {
     if (draft === undefined) return undefined;
     const { family, script, remakes } = draft;
-    const restore = () => tools[family].restore(script);
-    return { ...draft, apply: () => memory.write(family, remakes, restore) };
+    const apply = async () => {
+      reader?.forget(family);
+      const counted = writes[family];
+      counted.steps += 1;
+      try {
+        await tools[family].restore(script);
+        if (remakes) counted.remakes += 1;
+      } finally {
+        counted.steps += 1;
+      }
+    };
+    return { ...draft, apply };
+  };
+  const read = async (family: Family, rewrite: boolean) => {
+    const reading = await reader?.read(family, rewrite).catch(noAnswer);
+    const how = { mayHide: mode === 'nft', rewrite };
+    if (reading === undefined) return { found: await observe(tools[family], chain, how) };
+    const { found, generation } = reading;
+    // No event tells when another chain leads to the agent's no more.
+    if (found.observation.callers.size > 0) reader?.forget(family);
+    return { found: found.observation, generation };
+  };
+  const readCounts = async (family: Family): Promise<readonly Counted[]> => {
+    const known = reader?.last(family);
+    const reading = await netlink?.use((asked) => readChains(asked, family, chain, known)).catch(noAnswer);
+    const { rules = [] } = reading?.observation ?? {};
+    if (reading !== undefined)
+      return rules.map((rule, index) => ({ ...rule, packets: reading.packets[index] ?? 0n }));
+    const list = (name: string) => tools[family].listCounts(name);
+    return joinChains(chain, await list(chain), await list(secondChain(chain))).rules ?? [];
   };
   return {
     name: `iptables ${version} (${mode})`,
@@ -87,23 +116,11 @@ export function iptablesDataplane(
     chosenBy,
     iptables: { mode, suffix },
     ruleCount: (policy) => renderChain(policy, options).length,
-    async observe(family, wanted = 'usual') {
-      const depth = wanted === 'usual' && left.has(family) ? 'leftovers' : wanted;
-      const look = await memory.look(family, async (seen, known) => {
-        if (known !== undefined) return known;
-        // The kernel has none of the agent's rules.
-        if (seen !== undefined && seen.fingerprint === undefined) return { ...NO_RULES, family };
-        const seenByTool = await observe(tools[family], chain, { netlink, depth });
-        if (Array.isArray(seenByTool.leftover)) left.add(family);
-        else if (seenByTool.leftover === 'none') left.delete(family);
-        return seenByTool;
-      });
-      const { found, isTrusted, generation } = look;
+    async observe(family, rewrite = false) {
+      const { found, generation } = await read(family, rewrite);
       return {
-        isTrusted,
         generation,
         plan: (policy) => bound(plan(found, policy, options)),
-        trust: () => memory.trust(family, look),
         planRemoval: () => bound(planRemoval(found, chain)),
         describeUndeletable: (policy) => describeUndeletable(found, options, policy),
         verdicts: () => kernelVerdicts(found, chain),
@@ -113,34 +130,20 @@ export function iptablesDataplane(
             .join(''),
       };
     },
-    count: (policy) =>
-      memory.count(policy.family, async () => {
-        const known = await memory.recall(policy.family);
-        const list = (name: string) => tools[policy.family].listCounts(name);
-        const counted = known ? countsSeen(known.found, known.seen) : (await readChains(chain, list)).rules;
-        return countRules(counted ?? [], policy, options);
-      }),
+    async count(policy) {
+      const { family } = policy;
+      const { steps, remakes } = writes[family];
+      const rules = countRules(await readCounts(family), policy, options);
+      if (steps % 2 === 0 && writes[family].steps === steps) return { incarnation: remakes, rules };
+      throw new DataplaneError('raced', 'the rules were changed while they were counted', 'count them again');
+    },
     get hearsChanges() {
       return netlink?.isUnavailableForGood === false;
     },
-    knownUntil: (families) => memory.knownUntil(families),
   };
 }
 
-/** Whether two observations are the same. A second chain that is left over is rare, and only some observations read it. */
-function isSame(a: IptablesObservation, b: IptablesObservation): boolean {
-  const isUnknown = a.leftover === undefined || b.leftover === undefined;
-  return (
-    isDeepStrictEqual([a.rules, a.jumps, a.unseen], [b.rules, b.jumps, b.unseen]) &&
-    (isUnknown || isDeepStrictEqual(a.leftover, b.leftover))
-  );
-}
-
 type Counted = KernelRule & CountedRule;
-
-function countsSeen({ rules = [] }: IptablesObservation, { packets }: SeenChain): readonly Counted[] {
-  return rules.map((rule, index) => ({ ...rule, packets: packets[index] ?? 0n }));
-}
 
 /**
  * The counts of the rules that the policy asks for. Mostly iptables prints the texts that the agent has written, in their

@@ -1,221 +1,231 @@
 import type { Family } from '../../cidr/address.ts';
-import type { ObservationDepth } from '../dataplane.ts';
-import { type Netlink, noAnswer, type Requests } from '../netlink.ts';
-import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
-import { BUILT_IN_CHAINS } from './detect.ts';
-import { type KernelRule, ruleTarget, sameRule } from './rule.ts';
-import type { Tool } from './tool.ts';
+import { NFPROTO } from '../../netlink/messages.ts';
+import type { ChainReply, RuleReply, TableReply } from '../../netlink/replies.ts';
+import { DataplaneError } from '../error.ts';
+import type { Requests } from '../netlink.ts';
+import { secondChain } from './chain.ts';
+import { iptablesRule, type NftRuleText } from './nft-rule.ts';
+import { isWritable, type KernelRule, ruleTarget } from './rule.ts';
 
-/** The agent's rules of one family in the kernel. */
+/** The agent's rules of one family in the kernel, read over netlink, or from what iptables lists. */
 export interface IptablesObservation {
   readonly family: Family;
-  /** The rules, in order; undefined if the first chain is missing, or one of both is unreadable. */
+  /** The rules, in order; undefined if the first chain is missing, or iptables cannot list one of both. */
   readonly rules: readonly KernelRule[] | undefined;
+  /** The rules of the second chain if it is there, but the first one does not lead to it. */
+  readonly leftover?: readonly KernelRule[] | undefined;
+  /** Whether the second chain is there. */
+  readonly hasSecond: boolean;
+  /** The rules in POSTROUTING that lead to the agent's chain, in order. */
+  readonly jumps: readonly Jump[];
+  /** How many rules POSTROUTING holds; 0 if no jump has a number. */
+  readonly postrouting: number;
   /**
-   * The rules of the second chain if it is there, but the first one does not lead to it; `none` if it is not there.
-   * Undefined if it is in use, or if it was not read.
+   * The agent's chains that other rules lead to, so that they cannot be deleted; and such a rule, or words for one that cannot be
+   * read. Without netlink this is asked for only if a chain is to be deleted, or the jump is not as it should be.
    */
-  readonly leftover?: readonly KernelRule[] | 'none' | undefined;
-  /** Chains of the agent that cannot be deleted, as far as they were asked for, and a foreign rule that leads to each. */
-  readonly undeletable?: ReadonlyMap<string, string> | undefined;
-  /** The words after `-A POSTROUTING` of each rule that leads to the agent's chain, in order. */
-  readonly jumps: readonly string[];
-  /** Rules that lead to the chain and are not read: besides the jumps, or `instead` of one that is only assumed. */
-  readonly unseen?: 'besides' | 'instead' | undefined;
-  /** Those of the jumps that can be deleted only by their numbers; undefined if there are none. */
-  readonly odd?: OddJumps | undefined;
+  readonly callers: ReadonlyMap<string, string>;
+  /** Why rules cannot have the effect that they should have. */
+  readonly obstacle?: DataplaneError | undefined;
 }
 
-/** Jumps whose texts iptables-restore cannot read back. */
-interface OddJumps {
-  /** Their numbers in POSTROUTING, counted from 1. */
-  readonly numbers: readonly number[];
-  readonly rules: number;
+export interface Jump {
+  /** The words after `-A POSTROUTING`. */
+  readonly spec: string;
+  /** Its number in POSTROUTING, counted from 1, if it can be deleted only so: iptables-restore cannot read the words back. */
+  readonly number?: number | undefined;
 }
 
-/** Whether iptables-restore cannot read the text back: it ends a rule at a line break, and U+FFFD stands for any byte. */
-export function isOdd(spec: string): boolean {
-  return /[\n\ufffd]/.test(spec);
-}
-
-interface ChainsRead<Rule> {
-  /** Undefined if the first chain is missing, or one of both is unreadable. */
-  readonly rules: readonly (Rule & KernelRule)[] | undefined;
-  readonly leadsOn: boolean;
-}
+/** What is observed if the agent has no rules. */
+export const NO_RULES = {
+  rules: undefined,
+  hasSecond: false,
+  jumps: [],
+  postrouting: 0,
+  callers: new Map<string, string>(),
+} as const;
 
 /**
- * Reads the first chain, and the second one if the first one leads to it.
+ * What is in both chains.
  *
- * @param list the rules of a chain; undefined if it is missing or unreadable
+ * @param first the rules of the first chain; undefined if it is missing, or cannot be listed
+ * @param second the same of the second chain
  */
-export async function readChains<Rule extends { readonly spec: string }>(
+export function joinChains<Listed extends { readonly spec: string }>(
   chain: string,
-  list: (chain: string) => Promise<readonly Rule[] | undefined>,
-): Promise<ChainsRead<Rule>> {
-  const first = await list(chain);
+  first: readonly Listed[] | undefined,
+  second: readonly Listed[] | undefined,
+) {
   const name = secondChain(chain);
-  const leadsOn = first?.some(({ spec }) => spec.includes(name) && ruleTarget(spec) === name) ?? false;
-  const second = leadsOn ? await list(name) : [];
-  if (first === undefined || second === undefined) return { rules: undefined, leadsOn };
-  const rules = [
-    ...first.map((rule) => ({ ...rule, chain })),
-    ...second.map((rule) => ({ ...rule, chain: name })),
-  ];
-  return { rules, leadsOn };
+  const rest = second?.map((rule) => ({ ...rule, chain: name }));
+  const rules = first?.map((rule) => ({ ...rule, chain }));
+  const leadsOn = leading(rules, name).length > 0;
+  return {
+    rules: leadsOn ? rest && rules?.concat(rest) : rules,
+    leftover: leadsOn ? undefined : rest,
+    hasSecond: leadsOn || rest !== undefined,
+  };
 }
 
-/** How an observation reads chains that are rare: a second one that is left over, and foreign ones that lead to the agent's. */
-interface RareReading {
-  readonly netlink: Netlink | undefined;
-  readonly depth: ObservationDepth;
+function leading(rules: readonly KernelRule[] = [], chain: string): readonly KernelRule[] {
+  return rules.filter(({ spec }) => spec.includes(chain) && ruleTarget(spec) === chain);
 }
 
-/** Reads the agent's chains and POSTROUTING only: a node can hold 100,000 foreign rules. */
-export async function observe(tool: Tool, chain: string, rare: RareReading): Promise<IptablesObservation> {
-  const [{ rules, leadsOn }, postrouting] = await Promise.all([
-    readChains(chain, async (name) => (await tool.list(name))?.map((spec) => ({ spec }))),
-    tool.list('POSTROUTING'),
-  ]);
-  const entered = await observeJumps(tool, chain, rules, postrouting);
-  const leftover = leadsOn ? undefined : await readLeftover(tool, secondChain(chain), rare);
-  const found = { family: tool.family, rules, leftover, ...entered };
-  return { ...found, undeletable: await findUndeletable(tool, chain, found, rare) };
+/** How many of the agent's own rules lead to one of its chains. */
+export function ownCallers(
+  name: string,
+  { rules = [], leftover = [] }: Pick<IptablesObservation, 'rules' | 'leftover'>,
+): number {
+  return leading([...rules, ...leftover], name).length;
 }
 
-/** Reads the second chain, to which the first one does not lead. */
-async function readLeftover(
-  tool: Tool,
-  chain: string,
-  { netlink, depth }: RareReading,
-): Promise<IptablesObservation['leftover']> {
-  const known = await netlink?.has({ family: tool.family, table: 'nat', chain });
-  // In legacy mode the tool would read the whole table.
-  if (known === undefined && depth === 'usual') return undefined;
-  // The tool says of a chain with rules of nft(8) what it says of one that is not there, but finds it as a target.
-  if (!(known ?? (await tool.exists(chain)))) return 'none';
-  const specs = (await tool.list(chain)) ?? ['(rules that iptables cannot list)'];
-  return specs.map((spec) => ({ chain, spec }));
+/** What was read over netlink. */
+export interface ChainReading {
+  readonly observation: IptablesObservation;
+  /** The counts of the rules of both chains, in order; undefined for one that does not count. */
+  readonly packets: readonly (bigint | undefined)[];
+  /** The texts of these rules and of the jumps by their handles. */
+  readonly texts: ReadonlyMap<number, NftRuleText>;
+  /** The handle of the table; undefined if there is none. */
+  readonly table: number | undefined;
 }
-
-/** Finds the chains that foreign rules lead to, if the agent may have to delete them. */
-async function findUndeletable(
-  tool: Tool,
-  chain: string,
-  { rules = [], leftover, jumps, unseen }: IptablesObservation,
-  { netlink, depth }: RareReading,
-): Promise<ReadonlyMap<string, string>> {
-  const second = secondChain(chain);
-  const wasRefused = depth === 'everything';
-  const isEmptied = rules.length + jumps.length === 0 && unseen !== undefined;
-  const isLeft = typeof leftover === 'object';
-  const targets = [...rules, ...(isLeft ? leftover : [])].map(({ spec }) => ruleTarget(spec));
-  // Their own rules go with the chains, also one that leads to its own chain.
-  const count = (name: string) => targets.filter((target) => target === name).length;
-  const own = new Map([
-    ...(wasRefused || isEmptied ? [[chain, jumps.length + count(chain)] as const] : []),
-    ...((wasRefused && leftover !== 'none') || isLeft ? [[second, count(second)] as const] : []),
-  ]);
-  const undeletable = new Map<string, string>();
-  for (const [name, count] of own) {
-    const isOwn = (caller: string, spec: string) =>
-      caller === chain || caller === second || (caller === 'POSTROUTING' && jumps.includes(spec));
-    if (((await tool.references(name)) ?? 0) > count)
-      undeletable.set(name, await foreignRule(tool, netlink, name, isOwn));
-  }
-  return undeletable;
-}
-
-/** A chain that holds more is not listed: a foreign chain can hold 100,000 rules, all of which the tool reads. */
-const MOST_RULES = 1_000;
 
 /**
- * A foreign rule that leads to the chain, as `iptables -S` prints it, or words for one that is not found. Without
- * netlink only the built-in chains are searched.
+ * Reads the chains over netlink: iptables-nft keeps them in nf_tables.
  *
- * @param isOwn whether a rule in a chain is the agent's
+ * @param known an earlier reading: rules of one table with one handle are the same
+ * @throws {NetlinkError}
  */
-async function foreignRule(
-  tool: Tool,
-  netlink: Netlink | undefined,
-  chain: string,
-  isOwn: (caller: string, spec: string) => boolean,
-): Promise<string> {
-  const sizes = await netlink?.use((requests) => sizesOfCallers(requests, tool, chain)).catch(noAnswer);
-  let words = 'a rule in another chain';
-  for (const caller of sizes?.keys() ?? BUILT_IN_CHAINS) {
-    const isSmall = (sizes?.get(caller) ?? 0) <= MOST_RULES;
-    const specs = isSmall ? await tool.list(caller) : undefined;
-    const found = specs?.find((spec) => ruleTarget(spec) === chain && !isOwn(caller, spec));
-    if (found !== undefined) return `-A ${caller} ${found}`;
-    if (specs === undefined && sizes !== undefined) words = `a rule in ${caller}`;
-  }
-  return words;
-}
-
-/** The chains whose rules lead to a chain, and how many rules each holds. */
-async function sizesOfCallers(
+export async function readChains(
   requests: Requests,
-  { family }: Tool,
-  to: string,
-): Promise<ReadonlyMap<string, number>> {
+  family: Family,
+  chain: string,
+  known?: ChainReading,
+): Promise<ChainReading> {
   const nat = { family, table: 'nat' };
-  const sizes = new Map<string, number>();
-  for (const { chain } of await requests.rules(nat, to))
-    sizes.set(chain, sizes.get(chain) ?? (await requests.chain({ ...nat, chain }))?.use ?? 0);
-  return sizes;
+  const postrouting = { ...nat, chain: 'POSTROUTING' };
+  const table = await requests.table(nat);
+  if (table === undefined)
+    return { observation: { ...NO_RULES, family }, packets: [], texts: new Map(), table: undefined };
+  const texts = new Map<number, NftRuleText>();
+  const textOf = (reply: RuleReply): NftRuleText => {
+    const before = known?.table === table.handle ? known.texts.get(reply.handle) : undefined;
+    const text = texts.get(reply.handle) ?? before ?? iptablesRule(family, reply);
+    texts.set(reply.handle, text);
+    return text;
+  };
+  const list = async (name: string): Promise<ListedChain | undefined> => {
+    const found = await requests.chain({ ...nat, chain: name });
+    if (found === undefined) return undefined;
+    const replies = await requests.rules({ ...nat, chain: name });
+    return { use: found.use, replies, rules: replies.map((reply) => ({ spec: textOf(reply).spec })) };
+  };
+  const [first, second] = [await list(chain), await list(secondChain(chain))];
+  const entering = await requests.rules(postrouting, chain);
+  const chains = joinChains(chain, first?.rules, second?.rules);
+  const callers = new Map<string, string>();
+  for (const [name, listed, jumps] of [
+    [chain, first, entering.length],
+    [secondChain(chain), second, 0],
+  ] as const) {
+    const references = listed === undefined ? 0 : listed.use - listed.replies.length;
+    if (references > jumps + ownCallers(name, chains))
+      callers.set(name, await foreignCaller(requests, family, chain, name));
+  }
+  const jumps = entering.map((reply) => ({ ...textOf(reply), handle: reply.handle }));
+  return {
+    observation: {
+      family,
+      ...chains,
+      ...(await numberJumps(jumps, callers.has(chain), () => requests.rules(postrouting))),
+      callers,
+      obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
+    },
+    packets: [first, second].flatMap((listed) => listed?.replies.map(({ packets }) => packets) ?? []),
+    texts,
+    table: table.handle,
+  };
 }
 
-async function observeJumps(
-  tool: Tool,
-  chain: string,
-  rules: IptablesObservation['rules'],
-  postrouting: readonly string[] | undefined,
-): Promise<Pick<IptablesObservation, 'jumps' | 'unseen' | 'odd'>> {
-  if (postrouting === undefined) return await probeJumps(tool, chain, rules);
-  const jumps = postrouting.filter((spec) => ruleTarget(spec) === chain);
-  const hasOdd = jumps.some(isOdd);
-  // Mostly there is the agent's jump, which all packets take: no other rule that leads to the chain matters.
-  if (!hasOdd && jumps.some((spec) => sameRule(spec, renderJump(chain)))) return { jumps };
-  const unseen = (await countReferences(tool, chain, rules)) === jumps.length ? undefined : 'besides';
-  if (!hasOdd) return { jumps, unseen };
-  // If other chains lead to the agent's chain, the plan could not prove that it deletes the right rules.
-  if (unseen) return { jumps: jumps.filter((spec) => !isOdd(spec)), unseen };
-  const numbers = postrouting.flatMap((spec, index) =>
-    ruleTarget(spec) === chain && isOdd(spec) ? [index + 1] : [],
-  );
-  return { jumps, odd: { numbers, rules: postrouting.length } };
+interface ListedChain {
+  /** How many rules it holds, and how many lead to it. */
+  readonly use: number;
+  readonly replies: readonly RuleReply[];
+  readonly rules: readonly { readonly spec: string }[];
 }
 
 /**
- * Finds jumps in a chain that iptables cannot list, because nft(8) has made a rule in it. Mostly, iptables can still
- * look for a given rule there. If it cannot, the reference count of the agent's chain shows whether there is a jump.
+ * The jumps with numbers where they need one.
+ *
+ * @param hasCallers whether other rules lead to the chain: then the plan could not prove that it deletes the right rules
  */
-async function probeJumps(
-  tool: Tool,
-  chain: string,
-  rules: IptablesObservation['rules'],
-): Promise<Pick<IptablesObservation, 'jumps' | 'unseen'>> {
-  const jump = renderJump(chain);
-  let unreadable = false;
-  for (const spec of [jump, renderQuotedJump(chain)]) {
-    const isThere = await tool.holds('POSTROUTING', spec);
-    if (isThere === true) return { jumps: [spec] };
-    unreadable ||= isThere === 'unreadable';
-  }
-  const references = await countReferences(tool, chain, rules);
-  if (references === 0) return { jumps: [] };
-  return unreadable && references !== undefined
-    ? { jumps: [jump], unseen: 'instead' }
-    : { jumps: [], unseen: 'besides' };
+async function numberJumps(
+  jumps: readonly (NftRuleText & { readonly handle: number })[],
+  hasCallers: boolean,
+  list: () => Promise<readonly RuleReply[]>,
+): Promise<Pick<IptablesObservation, 'jumps' | 'postrouting'>> {
+  const isClear = ({ spec, isExact }: NftRuleText) => isExact && isWritable(spec);
+  const deletable = hasCallers ? jumps.filter(isClear) : jumps;
+  const handles = deletable.every(isClear) ? [] : (await list()).map(({ handle }) => handle);
+  return {
+    jumps: deletable.map((jump) => {
+      // A rule that is gone by now has number 0, with which the transaction fails.
+      const number = isClear(jump) ? undefined : handles.indexOf(jump.handle) + 1;
+      return { spec: jump.spec, number };
+    }),
+    postrouting: handles.length,
+  };
 }
 
-/** How many rules lead to the chain; undefined if it cannot be read. */
-async function countReferences(
-  tool: Tool,
+/** A foreign rule that leads to one of the agent's chains. */
+async function foreignCaller(
+  requests: Requests,
+  family: Family,
   chain: string,
-  rules: IptablesObservation['rules'],
-): Promise<number | undefined> {
-  if (rules !== undefined) return (await tool.references(chain)) ?? 0;
-  return (await tool.exists(chain)) ? undefined : 0;
+  name: string,
+): Promise<string> {
+  const callers = await requests.rules({ family, table: 'nat' }, name);
+  const own = [chain, secondChain(chain), ...(name === chain ? ['POSTROUTING'] : [])];
+  const found = callers.find((reply) => !own.includes(reply.chain));
+  if (found === undefined) return 'a rule that the kernel does not list, or an element of a map';
+  return `-A ${found.chain} ${iptablesRule(family, found).spec}`;
+}
+
+/** NFT_TABLE_F_DORMANT, NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC and NF_DROP. */
+const [DORMANT, POSTROUTING_HOOK, SOURCE_NAT, DROP] = [1, 4, 100, 0];
+
+/** Another program has made table or chain so that rules do not have their effect. iptables shows the policy alone. */
+function obstacleIn(
+  family: Family,
+  { flags, owner }: TableReply,
+  chain: ChainReply | undefined,
+): DataplaneError | undefined {
+  const table = `${NFPROTO[family].word} nat`;
+  const { type, number, priority, policy } = chain?.hook ?? {};
+  const isInPlace = type === 'nat' && number === POSTROUTING_HOOK && priority === SOURCE_NAT;
+  const other = '; or use --backend=nftables';
+  const obstacles: readonly (readonly [isThere: boolean, message: string, remedy: string])[] = [
+    [
+      (flags & DORMANT) !== 0,
+      `the table ${table} is dormant: no rule in it has an effect`,
+      `find out which program has set this flag, and wake the table up: nft 'add table ${table} { }'${other}`,
+    ],
+    [
+      owner !== undefined,
+      `another process owns the table ${table} (netlink port ${owner}, mostly the process id): only that process may change it`,
+      `end that process: the table goes with it${other}`,
+    ],
+    [
+      chain !== undefined && !isInPlace,
+      `the chain POSTROUTING in the table ${table} is not the one of iptables: ${type === undefined ? 'it has no hook' : `type ${type}, hook ${number}, priority ${priority}`}`,
+      `find out which program has made it, and delete it: nft 'flush chain ${table} POSTROUTING; delete chain ${table} POSTROUTING'${other}`,
+    ],
+    [
+      policy === DROP,
+      `the policy of the chain POSTROUTING in the table ${table} is drop: what no rule masquerades is dropped`,
+      `find out which program has set it, and set it back: nft 'chain ${table} POSTROUTING { policy accept; }'`,
+    ],
+  ];
+  const found = obstacles.find(([isThere]) => isThere);
+  return found && new DataplaneError('unusable', found[1], found[2]);
 }

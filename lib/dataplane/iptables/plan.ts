@@ -2,44 +2,49 @@ import type { Policy } from '../../policy/policy.ts';
 import { type DifferenceKind, type Draft, type Plan, unplanned } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
-import { type IptablesObservation, isOdd } from './observe.ts';
+import type { IptablesObservation } from './observe.ts';
 import { type KernelRule, keyOf, ruleKey, sameRule } from './rule.ts';
 
-/** The plan after which the kernel holds exactly the policy; undefined if it does already. */
+/**
+ * The plan after which the kernel holds exactly the policy; undefined if it does already.
+ *
+ * @throws {DataplaneError} if the rules could not have an effect
+ */
 export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Draft | undefined {
   const { chain } = options;
+  const { rules: current = [], leftover = [], jumps, obstacle } = observed;
+  if (obstacle !== undefined) throw obstacle;
   const wanted = renderChain(policy, options);
-  const current = observed.rules ?? [];
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
-  const jumpRight = observed.jumps.length === 1 && sameRule(observed.jumps[0] ?? '', jump);
+  const jumpRight = jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);
   // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again. That
   // cannot be told from a foreign chain that leads to the agent's chain, so the jump goes first then too.
-  const addJump = `${observed.unseen === 'besides' ? '-I' : '-A'} POSTROUTING ${jump}`;
+  const addJump = `${observed.callers.has(chain) ? '-I' : '-A'} POSTROUTING ${jump}`;
   const sweep = sweepSecond(observed, chain, wanted);
-  const left = leftoverOf(observed);
-  const isLeft = left !== undefined && sweep.length > 0;
+  const isLeft = observed.leftover !== undefined && sweep.length > 0;
+  const byNumber = jumps.some(({ number }) => number !== undefined);
   if (!rewrite && jumpRight && !isLeft) return undefined;
 
-  const rules = compareRules([...current, ...(left ?? [])], wanted);
+  const rules = compareRules([...current, ...leftover], wanted);
   return {
     family: observed.family,
     found: [
       ...ruleDifferences(observed, rules, rewrite),
-      ...jumpDifferences(observed.jumps, jump),
+      ...jumpDifferences(jumps, jump),
       ...(isLeft ? (['chain left over'] as const) : []),
     ],
     ...rules,
     ...listings(observed, wanted, jump),
-    remakes: rewrite || observed.odd !== undefined,
+    remakes: rewrite || byNumber,
     script: transaction(
-      observed.odd === undefined
-        ? [
+      byNumber
+        ? [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump]
+        : [
             ...(rewrite ? makeChains(chain, wanted) : []),
             ...(rewrite || isLeft ? sweep : []),
             ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
-          ]
-        : [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump],
+          ],
     ),
   };
 }
@@ -57,25 +62,16 @@ function needsSecond(chain: string, rules: readonly ChainRule[]): boolean {
   return rules.some((rule) => rule.chain === secondChain(chain));
 }
 
-/**
- * Empties and deletes the second chain, unless it is needed, or known not to be there. If it was not read, this
- * costs less than to read it. If a foreign rule leads to it, it can only be emptied.
- */
+/** Empties and deletes the second chain, unless it is needed, or not there. If a foreign rule leads to it, it can only be emptied. */
 function sweepSecond(
-  observed: IptablesObservation,
+  { hasSecond, leftover, callers }: IptablesObservation,
   chain: string,
   rules: readonly ChainRule[],
 ): readonly string[] {
-  const { leftover, undeletable } = observed;
   const second = secondChain(chain);
-  if (leftover === 'none' || needsSecond(chain, rules)) return [];
-  if (!undeletable?.has(second)) return [...declarations(second), `-X ${second}`];
+  if (!hasSecond || needsSecond(chain, rules)) return [];
+  if (!callers.has(second)) return [...declarations(second), `-X ${second}`];
   return leftover?.length === 0 ? [] : declarations(second);
-}
-
-/** The rules of the second chain, to which nothing of the agent leads; undefined if it is not known to be there. */
-function leftoverOf({ leftover }: IptablesObservation): readonly KernelRule[] | undefined {
-  return leftover === 'none' ? undefined : leftover;
 }
 
 function declarations(...chains: readonly string[]): readonly string[] {
@@ -86,11 +82,10 @@ function declarations(...chains: readonly string[]): readonly string[] {
  * Deletes all jumps, also a correct one, which is then added again: of two agents at the same time, the second one then
  * fails as a whole. If each kept a jump, none might be left. Numbers of rules change: they are used only without a text.
  */
-function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
-  return [
-    ...(odd?.numbers ?? []).toReversed().map((number) => `-D POSTROUTING ${number}`),
-    ...jumps.filter((spec) => odd === undefined || !isOdd(spec)).map((spec) => `-D POSTROUTING ${spec}`),
-  ];
+function deleteJumps({ jumps }: IptablesObservation): readonly string[] {
+  const last = jumps.toReversed().flatMap(({ number }) => number ?? []);
+  const texts = jumps.flatMap(({ spec, number }) => (number === undefined ? [spec] : []));
+  return [...last, ...texts].map((which) => `-D POSTROUTING ${which}`);
 }
 
 /**
@@ -99,24 +94,24 @@ function deleteJumps({ jumps, odd }: IptablesObservation): readonly string[] {
  * the whole transaction.
  */
 function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
-  const { jumps, odd, undeletable } = observed;
+  const { jumps, postrouting, callers } = observed;
   const chains = [chain, secondChain(chain)];
-  const end = odd === undefined ? undefined : odd.rules - jumps.length + 1;
+  const byNumber = jumps.some(({ number }) => number !== undefined);
+  const end = postrouting - jumps.length + 1;
   return [
     ...declarations(...chains),
     ...deleteJumps(observed),
-    ...chains.filter((name) => !undeletable?.has(name)).map((name) => `-X ${name}`),
-    ...(end === undefined ? [] : [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`]),
+    ...chains.filter((name) => !callers.has(name)).map((name) => `-X ${name}`),
+    ...(byNumber ? [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`] : []),
   ];
 }
 
 /** The plan that removes jumps and chains; undefined if there are none, or only empty chains that cannot be deleted. */
 export function planRemoval(observed: IptablesObservation, chain: string): Draft | undefined {
-  const { family, jumps, undeletable } = observed;
-  const left = leftoverOf(observed);
-  const chains = [...(observed.rules ? [chain] : []), ...(left ? [secondChain(chain)] : [])];
-  const rules = [...(observed.rules ?? []), ...(left ?? [])];
-  if (rules.length + jumps.length === 0 && chains.every((name) => undeletable?.has(name))) return undefined;
+  const { family, jumps, leftover, callers } = observed;
+  const chains = [...(observed.rules ? [chain] : []), ...(leftover ? [secondChain(chain)] : [])];
+  const rules = [...(observed.rules ?? []), ...(leftover ?? [])];
+  if (rules.length + jumps.length === 0 && chains.every((name) => callers.has(name))) return undefined;
   return {
     family,
     found: ['chain left over'],
@@ -135,14 +130,14 @@ export function planRemoval(observed: IptablesObservation, chain: string): Draft
  * @param policy undefined after a removal
  */
 export function describeUndeletable(
-  { undeletable = new Map() }: IptablesObservation,
+  { callers }: IptablesObservation,
   options: RuleOptions,
   policy?: Policy,
 ): readonly string[] {
   const { chain } = options;
   const isNeeded = (name: string) =>
     policy !== undefined && (name === chain || needsSecond(chain, renderChain(policy, options)));
-  return [...undeletable]
+  return [...callers]
     .filter(([name]) => !isNeeded(name))
     .map(
       ([name, rule]) =>
@@ -162,8 +157,8 @@ function listings(
   ];
   const texts = new Map(after.map(({ text }) => [ruleKey(text), text]));
   const before = [
-    ...observed.jumps.map((spec) => `-A POSTROUTING ${spec}`),
-    ...[...(observed.rules ?? []), ...(leftoverOf(observed) ?? [])].map(
+    ...observed.jumps.map(({ spec }) => `-A POSTROUTING ${spec}`),
+    ...[...(observed.rules ?? []), ...(observed.leftover ?? [])].map(
       ({ chain, spec }) => `-A ${chain} ${spec}`,
     ),
   ];
@@ -208,17 +203,14 @@ function ruleDifferences(
   return added.length + removed.length > 0 ? ['rules differ'] : ['rule order differs'];
 }
 
-function jumpDifferences(jumps: readonly string[], jump: string): readonly DifferenceKind[] {
-  const good = jumps.filter((spec) => sameRule(spec, jump)).length;
+function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): readonly DifferenceKind[] {
+  const good = jumps.filter(({ spec }) => sameRule(spec, jump)).length;
   return [
     ...(jumps.length === 0 ? (['jump missing'] as const) : []),
     ...(good > 1 ? (['jump duplicated'] as const) : []),
     ...(good < jumps.length ? (['jump outdated'] as const) : []),
   ];
 }
-
-/** What is observed if the agent has no rules. */
-export const NO_RULES = { rules: undefined, leftover: 'none', jumps: [] } as const;
 
 /** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
 const ONLY = { IPv4: '-4', IPv6: '-6' } as const;

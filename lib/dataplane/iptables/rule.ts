@@ -42,6 +42,11 @@ export function ruleTarget(spec: string): string | undefined {
   return index === -1 ? undefined : words[index + 1];
 }
 
+/** Whether iptables-restore could read the text back: it ends a rule at a line break, and U+FFFD stands for any byte. */
+export function isWritable(spec: string): boolean {
+  return !/[\n\ufffd]/.test(spec);
+}
+
 /** Splits at spaces. In double quotes, a backslash protects the next character (xtables_save_string). */
 function splitWords(spec: string): readonly string[] {
   return Array.from(spec.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/gs), ([, quoted, bare]) =>

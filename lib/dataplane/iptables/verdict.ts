@@ -11,25 +11,23 @@ import type { KernelRule } from './rule.ts';
 
 /** What the chain does with packets to every address: the agent's own chain, or one that ip-masq-agent v1 or v2 made. */
 export function kernelVerdicts(
-  { family, rules, jumps, unseen }: IptablesObservation,
+  { family, rules, jumps, callers, obstacle }: IptablesObservation,
   chain: string,
 ): KernelVerdicts {
-  if (jumps.length === 0 && unseen === undefined)
+  const unknown = (kernelRule: string) => uniformVerdicts(family, { verdict: undefined, kernelRule });
+  if (obstacle !== undefined) return { state: 'applied', ...unknown(obstacle.message) };
+  if (jumps.length === 0 && !callers.has(chain))
     return {
       state: rules === undefined ? 'no chain' : 'no jump',
       ...uniformVerdicts(family, { verdict: 'not_masqueraded' }),
     };
-  const read = unseen === 'instead' ? [] : jumps;
   const entered = firstMatches(family, [
-    ...read.map((spec) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
-    ...(unseen === undefined ? [] : [unseenRule(family, chain)]),
+    ...jumps.map(({ spec }) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
+    ...(callers.has(chain) ? [unseenRule(family, chain)] : []),
   ]);
   const inside =
     rules === undefined
-      ? uniformVerdicts(family, {
-          verdict: undefined,
-          kernelRule: `chain ${chain}, which iptables cannot list`,
-        })
+      ? unknown(`chain ${chain}, which iptables cannot list`)
       : insideVerdicts(family, rules, chain);
   return { state: 'applied', ...ifEntered(entered, inside) };
 }

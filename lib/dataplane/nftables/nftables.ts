@@ -11,11 +11,12 @@ import {
 } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
+import { LastReading, type Reading } from '../last-reading.ts';
 import type { Netlink, Requests } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
 import { dataplaneError } from './failure.ts';
 import { INVALID_CHAIN, SET, TABLE } from './names.ts';
-import { type Ruleset, RulesetReader, readRuleset } from './observe.ts';
+import { elementsOf, type Ruleset, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { isOwn, isSameTable, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
 import { type PolicyTable, renderTable, tableBlock } from './table.ts';
@@ -37,9 +38,9 @@ export function openNftables(
     throw dataplaneError(error);
   };
   const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
-  /** What the kernel held when it was last found to hold the policy. */
-  const confirmed = new Map<Family, Table>();
-  const reader = new RulesetReader(netlink);
+  const reader = new LastReading<Ruleset>(netlink, 'nftables', (requests, family, known) =>
+    readRuleset(requests, family, known && elementsOf(known)),
+  );
   const oddities = new Map<Family, Oddity>();
   /** How many transactions this process has begun: a reading in which one begins is torn. */
   let writes = 0;
@@ -47,7 +48,6 @@ export function openNftables(
   const apply = async (policy: Policy | undefined, plan: TablePlan, from: Ruleset): Promise<void> => {
     const { family } = from;
     const last = reader.forget(family);
-    confirmed.delete(family);
     writes += 1;
     await ask(async (requests) => {
       const { id: before } = await requests.generation();
@@ -61,26 +61,21 @@ export function openNftables(
       const isAlone = after === before + plan.transactions.length;
       if (isAlone && ruleset.table !== undefined && !isSameTable(ruleset.table, wanted))
         oddities.set(family, { wanted, table: ruleset.table });
-      if (last?.ruleset === from && (await hasAll(requests, family, plan.added)))
-        reader.keep(family, { ...last, ruleset });
+      if (last?.found === from && (await hasAll(requests, family, plan.added)))
+        reader.keep(family, { ...last, found: ruleset, generation: after });
     });
   };
 
-  const observed = (ruleset: Ruleset, generation: number, isWhole: boolean): Observed => {
+  const observed = ({ found: ruleset, generation }: Reading<Ruleset>, rewrite: boolean): Observed => {
     const { family, table } = ruleset;
-    const last = confirmed.get(family);
     const isAsWritten = (policy: Policy) =>
       isKnownOddity(oddities.get(family), table, renderTable(policy, options));
     return {
-      isTrusted: last !== undefined && table !== undefined && isSameTable(last, table),
       generation,
       plan(policy) {
         if (isAsWritten(policy)) return undefined;
-        const plan = planTable(ruleset, policy, options, isWhole);
+        const plan = planTable(ruleset, policy, options, rewrite);
         return plan && Object.assign(plan.draft, { apply: () => apply(policy, plan, ruleset) });
-      },
-      trust() {
-        if (table !== undefined) confirmed.set(family, table);
       },
       planRemoval() {
         const plan = planRemoval(ruleset);
@@ -102,12 +97,8 @@ export function openNftables(
       return !netlink.isUnavailableForGood;
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
-    async observe(family, depth) {
-      const isWhole = depth === 'everything';
-      const { id } = await ask((requests) => requests.generation());
-      const ruleset = await reader.read(family, isWhole).catch(fail);
-      return observed(ruleset, id, isWhole);
-    },
+    observe: async (family, rewrite = false) =>
+      observed(await reader.read(family, rewrite).catch(fail), rewrite),
     async count(policy) {
       const before = writes;
       const { table } = await ask((requests) => readRuleset(requests, policy.family));

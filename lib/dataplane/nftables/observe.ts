@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
 import type { ChainReply, SetReply } from '../../netlink/replies.ts';
-import type { Netlink, Requests } from '../netlink.ts';
+import type { Requests } from '../netlink.ts';
 import { CHAINS, INTERIM_TABLE, SET, TABLE } from './names.ts';
 import { isOwn, type Table, tableOf } from './ruleset.ts';
 
@@ -71,68 +71,8 @@ function holdsAddresses({ flags, keyType }: SetReply, family: Family): boolean {
   return keyType === KEY_TYPE[family] && (flags & MAP) === 0;
 }
 
-/** What was read of one family. */
-export interface Reading {
-  readonly ruleset: Ruleset;
-  /** When everything is read again, by performance.now(), in case that events do not tell everything. */
-  readonly until: number;
-}
-
-const READ_AGAIN_MS = 3_600_000;
-const MOST_READINGS = 3;
-
-/** Reads the agent's rules, but nothing that no other program has changed since the last reading. */
-export class RulesetReader {
-  readonly #netlink: Pick<Netlink, 'use' | 'takeTouched'>;
-  readonly #readings = new Map<Family, Reading>();
-
-  constructor(netlink: Pick<Netlink, 'use' | 'takeTouched'>) {
-    this.#netlink = netlink;
-  }
-
-  /**
-   * If another program changes the rules meanwhile, they are read again. What this returns in the end may then be torn, and is
-   * not remembered: an event will lead to another reading.
-   *
-   * @param isWhole reads everything
-   * @throws {NetlinkError}
-   */
-  async read(family: Family, isWhole: boolean): Promise<Ruleset> {
-    let touched = this.#netlink.takeTouched(family);
-    const last = this.forget(family);
-    const isFresh = !isWhole && last !== undefined && performance.now() < last.until;
-    if (isFresh && touched !== 'unknown' && !touched.rules) {
-      this.keep(family, last);
-      return last.ruleset;
-    }
-    let elements = isFresh ? elementsOf(last.ruleset) : undefined;
-    for (let reading = 1; ; reading += 1) {
-      if (touched === 'unknown' || touched.elements) elements = undefined;
-      const ruleset = await this.#netlink.use((requests) => readRuleset(requests, family, elements));
-      touched = this.#netlink.takeTouched(family);
-      if (touched === 'unknown' || (touched.rules && reading === MOST_READINGS)) return ruleset;
-      if (touched.rules) continue;
-      const until = elements === undefined ? performance.now() + READ_AGAIN_MS : (last?.until ?? 0);
-      this.keep(family, { ruleset, until });
-      return ruleset;
-    }
-  }
-
-  /** What was read last, which is not used any more. */
-  forget(family: Family): Reading | undefined {
-    const reading = this.#readings.get(family);
-    this.#readings.delete(family);
-    return reading;
-  }
-
-  /** What the kernel holds now. */
-  keep(family: Family, reading: Reading): void {
-    this.#readings.set(family, reading);
-  }
-}
-
 /** The elements of the set of destinations; undefined if there is no such set, or it holds something else too. */
-function elementsOf({ table }: Ruleset): KnownElements | undefined {
+export function elementsOf({ table }: Ruleset): KnownElements | undefined {
   const set = table?.sets.find(({ name }) => name === SET);
   return set?.ranges === undefined || set.hasOthers === true ? undefined : { ranges: set.ranges };
 }

@@ -5,61 +5,78 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { pino } from 'pino';
 import { KernelEvents } from '../../../lib/agent/kernel-events.ts';
 import { Triggers } from '../../../lib/agent/triggers.ts';
+import type { Family } from '../../../lib/cidr/address.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import type { Events, TableChange } from '../../../lib/netlink/watch.ts';
 
-const CHEAP = { cost: 0, isRepair: false, inSync: true };
+const CHEAP = { cost: 0, isRepair: false, inSync: true, generations: new Map() };
 const REPAIR = { ...CHEAP, isRepair: true };
 
-/** Changes of these generations by these programs. */
-function changes(...generations: readonly (readonly [id: number, process: string])[]): Events<TableChange> {
-  return { items: generations.map(([id, process]) => ({ id, process, port: 1, touched: [] })), lost: false };
+/** Changes of IPv4 rules, or of those of another family, in these generations by these programs. */
+function changes(
+  ...generations: readonly (readonly [id: number, process: string, family?: Family])[]
+): Events<TableChange> {
+  const items = generations.map(([id, process, family = 'IPv4']) => {
+    return { id, process, port: 1, touched: [{ family, table: 'nat', kind: 'rules' } as const] };
+  });
+  return { items, lost: false };
 }
 
-/** Events with a clock that `at` sets, of which a sync has covered those up to the generation `known`. */
+/** Events with a clock that `at` sets. */
 function create({ mock }: TestContext, iptables?: { readonly mode: 'nft'; readonly suffix: string }) {
-  let [now, known] = [0, 0 as number | undefined];
+  let now = 0;
   mock.restoreAll();
   mock.method(performance, 'now', () => now);
   const events = new KernelEvents();
-  events.attach(() => known, { iptables });
+  events.attach({ iptables });
   return {
     events,
     at: (ms: number) => {
       now = ms;
     },
-    know: (generation: number | undefined) => {
-      known = generation;
-    },
+    /** A sync has covered the events up to these generations. */
+    cover: (...generations: readonly (readonly [Family, number])[]) =>
+      events.onSync({ ...CHEAP, generations: new Map(generations) }),
   };
 }
 
 describe('events of the kernel', () => {
   it('lead to a sync with the names of the programs, unless a sync has covered them', (context) => {
-    const { events, know, at } = create(context);
+    const { events, cover, at } = create(context);
     assert.equal(events.isPending, false);
-    know(6);
+    cover(['IPv4', 6]);
     at(7);
     events.add(changes([5, 'first'], [6, 'second']));
     assert.equal(events.syncDueAt, undefined);
     events.add(changes([7, 'dockerd'], [9, 'dockerd']));
-    assert.equal(events.syncDueAt, 0);
+    assert.equal(events.syncDueAt, 50);
     assert.deepEqual(events.takeChanges(), { since: 7, by: ['dockerd'] });
     assert.equal(events.isPending, false);
   });
 
+  it('are covered by the reading of their own family', (context) => {
+    const { events, cover } = create(context);
+    cover(['IPv4', 9], ['IPv6', 5]);
+    events.add(changes([8, 'a'], [6, 'a', 'IPv6'], [9, 'a'], [9, 'b']));
+    assert.deepEqual([events.isPending, events.takeChanges().by], [true, ['a']]);
+    cover(['IPv4', 9]);
+    events.add(changes([4, 'c', 'IPv6']));
+    assert.equal(events.isPending, true);
+  });
+
   it('lead to a sync if it is not known what the kernel holds, or events were lost', (context) => {
-    const { events, know } = create(context);
+    const { events, cover } = create(context);
+    cover(['IPv4', 9]);
     events.add({ items: [], lost: true });
     assert.deepEqual([events.isPending, events.takeChanges().by], [true, []]);
-    know(undefined);
+    cover();
     events.add(changes([1, 'x']));
     assert.deepEqual([events.isPending, events.takeChanges().by], [true, ['x']]);
   });
 
   it('are told apart also when generations begin again', (context) => {
-    const { events, know } = create(context);
-    know(0xffff_ffff);
+    const { events, cover } = create(context);
+    cover(['IPv4', 0xffff_ffff]);
     events.add(changes([0xffff_ffff, 'x']));
     assert.equal(events.isPending, false);
     events.add(changes([0, 'x']));
@@ -186,7 +203,6 @@ async function watching(context: TestContext) {
   const triggers = new Triggers('', INTERVAL, pino({ enabled: false }), stop.signal);
   const events = triggers.kernel;
   let isUnavailableForGood = false;
-  events.attach(() => 0, { iptables: undefined });
   const netlink = {
     watch(_: unknown, tell: (events: Events<TableChange>) => void) {
       const watch = new FakeWatch(tell);

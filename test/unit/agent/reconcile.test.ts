@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { reconcile } from '../../../lib/agent/reconcile.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Policy } from '../../../lib/policy/policy.ts';
 
 type Family = Plan['family'];
 
@@ -12,6 +13,9 @@ const POLICIES = [
   { family: 'IPv4', from: [], entries: [] },
   { family: 'IPv6', from: [], entries: [] },
 ] as const;
+
+/** What the kernel held before. */
+const OTHER: Policy = { family: 'IPv4', from: [], entries: [] };
 
 function planFor(family: Family, remakes = true): Omit<Plan, 'apply'> {
   const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
@@ -28,7 +32,8 @@ function fakeKernel(
   apply: (plan: Omit<Plan, 'apply'>) => void | Promise<void> = () => {},
   {
     read = async (_: Family) => {},
-    hasApplied = false,
+    applied = undefined as readonly Policy[] | undefined,
+    held = undefined as Policy | undefined,
     isEmpty = false,
     generation = undefined as (() => number) | undefined,
   } = {},
@@ -42,11 +47,11 @@ function fakeKernel(
     ruleCount: () => 0,
     iptables: { mode: 'nft', suffix: '' },
     hearsChanges: true,
-    observe: async (family, depth) => {
+    observe: async (family, rewrite) => {
       done.push(`observe ${family}`);
       await read(family);
       const draft = needs[family]?.shift();
-      if (draft !== undefined) wholes.push(depth === 'everything');
+      if (draft !== undefined) wholes.push(rewrite === true);
       const plan = draft && {
         ...draft,
         apply: async () => {
@@ -55,10 +60,8 @@ function fakeKernel(
         },
       };
       return {
-        isTrusted: false,
         generation: generation?.(),
-        plan: () => plan,
-        trust: () => done.push(`trust ${family}`),
+        plan: (policy) => (policy === held ? undefined : plan),
         planRemoval: () => (isEmpty ? undefined : plan),
         describeUndeletable: () => [],
         text: () => undefined,
@@ -72,20 +75,31 @@ function fakeKernel(
     signal: new AbortController().signal,
     onRetry: () => {},
     onApply: () => {},
-    hasApplied,
+    applied,
   };
   return { done, wholes, run: () => reconcile(dataplane, POLICIES, options) };
 }
 
 const OBSERVE = ['observe IPv4', 'observe IPv6'];
-const TRUST = ['trust IPv4', 'trust IPv6'];
 
 describe('reconciling', () => {
   it('observes every family before it writes to any, and reads back what it has written', async () => {
     const kernel = fakeKernel({ IPv4: [planFor('IPv4')], IPv6: [planFor('IPv6')] });
     const { changes, inSync } = await kernel.run();
-    assert.deepEqual(kernel.done, [...OBSERVE, 'apply IPv4', 'apply IPv6', ...OBSERVE, ...TRUST]);
+    assert.deepEqual(kernel.done, [...OBSERVE, 'apply IPv4', 'apply IPv6', ...OBSERVE]);
     assert.deepEqual([[...changes.keys()], inSync], [['IPv4', 'IPv6'], true]);
+  });
+
+  it('takes a change for drift only if the kernel no longer holds what was applied last', async () => {
+    for (const [applied, drifted] of [
+      [undefined, false],
+      [[OTHER], false],
+      [[POLICIES[0]], true],
+    ] as const) {
+      const kernel = fakeKernel({ IPv4: [planFor('IPv4')] }, () => {}, { applied, held: OTHER });
+      const { changes } = await kernel.run();
+      assert.equal(changes.get('IPv4')?.drifted, drifted);
+    }
   });
 
   it('says so if another program has changed the rules before they were read back, and goes on', async () => {
@@ -146,8 +160,13 @@ describe('reconciling', () => {
       { read: async () => assert.ok(!isWriting) },
     );
     const { changes } = await kernel.run();
-    const done = kernel.done.filter((step) => !step.startsWith('trust'));
-    assert.deepEqual(done.slice(2), ['apply IPv4', 'apply IPv6', ...OBSERVE, 'apply IPv6', ...OBSERVE]);
+    assert.deepEqual(kernel.done.slice(2), [
+      'apply IPv4',
+      'apply IPv6',
+      ...OBSERVE,
+      'apply IPv6',
+      ...OBSERVE,
+    ]);
     assert.deepEqual([...changes.keys()], ['IPv4', 'IPv6']);
   });
 
@@ -183,7 +202,7 @@ describe('reconciling', () => {
       failures -= 1;
       if (failures >= 0) throw RACED;
     };
-    const kernel = fakeKernel({ IPv4: plansFor('IPv4', 5) }, apply, { hasApplied: true });
+    const kernel = fakeKernel({ IPv4: plansFor('IPv4', 5) }, apply, { applied: POLICIES });
     await kernel.run();
     assert.equal(kernel.done.filter((step) => step === 'apply IPv4').length, 5);
   });

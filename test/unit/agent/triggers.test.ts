@@ -79,10 +79,11 @@ describe('triggers', () => {
       await immediate();
     };
     for (const id of [1, 2]) {
-      watched.triggers.kernel.onSync({ cost: 10, isRepair: false, inSync: true });
+      watched.triggers.kernel.onSync({ cost: 10, isRepair: false, inSync: true, generations: new Map() });
       const next = watched.next();
       await pass(0);
-      watched.triggers.addChanges({ items: [{ id, process: 'nft' }], lost: false });
+      const touched = [{ family: 'IPv4', table: 'nat', kind: 'rules' } as const];
+      watched.triggers.addChanges({ items: [{ id, process: 'nft', port: 1, touched }], lost: false });
       await pass(399);
       assert.ok(await isPending(next), `generation ${id}`);
       await pass(1);

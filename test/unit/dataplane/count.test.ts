@@ -14,7 +14,9 @@ const inside = comment('not masqueraded (from ip-masq-x)');
 /** What is counted if iptables prints these rules. */
 async function counted(...rules: readonly string[]): Promise<readonly string[]> {
   const stdout = ['-N X', ...rules.map((rule) => `-A X ${rule}`), ''].join('\n');
-  const host = hostWith({ 'iptables-nft': { stdout } });
+  const missing = { code: 1, stderr: 'iptables: No chain/target/match by that name.' };
+  const second = 'iptables-nft --wait 1 -t nat -v -S X-FROM';
+  const host = hostWith({ 'iptables-nft': { stdout }, [second]: missing });
   const detected = { mode: 'nft', suffix: '-nft', version: '1.8.9', reason: 'test' } as const;
   const options = { chain: 'X', randomFully: false, toPorts: [] };
   const policy = compilePolicy(config, 'IPv4');

@@ -129,7 +129,7 @@ describe('what other programs have touched', () => {
     const requests: { port: number | undefined } = { port: 7 };
     const sockets = { openRequests: () => requests as Requests, openWatch: () => watch };
     const netlink = new Netlink(sockets, (failure) => failures.push(failure?.message));
-    const before = netlink.takeTouched('IPv4');
+    const before = netlink.takeTouched('IPv4', 'nftables');
     const opened = netlink.watch([], (events) => told.push(events.items.map(({ process }) => process)));
     const change = (port: number, ...touched: readonly Touch[]) =>
       waiting.push({ id: 1, process: `p${port}`, port, touched });
@@ -144,52 +144,60 @@ describe('what other programs have touched', () => {
 
   it('is unknown without a watch, at its beginning, and after lost events; then only what is new', () => {
     const { netlink, change, lose, told, opened, before } = watching();
-    assert.deepEqual([before, netlink.takeTouched('IPv4')], ['unknown', 'unknown']);
-    assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
+    assert.deepEqual([before, netlink.takeTouched('IPv4', 'nftables')], ['unknown', 'unknown']);
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
     change(1, set);
-    assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: true });
-    assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: true });
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
     change(2, rules);
-    assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: false });
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: false });
     change(3, { ...set, kind: 'objects' });
-    assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: true });
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: true });
     lose();
-    assert.equal(netlink.takeTouched('IPv4'), 'unknown');
+    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
     assert.deepEqual(told, [['p1'], ['p2'], ['p3'], []]);
     opened[Symbol.dispose]();
-    assert.equal(netlink.takeTouched('IPv4'), 'unknown');
+    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
   });
 
   it('is not what the agent itself has written, and is kept for each family until it is asked for', async () => {
     const { netlink, change, told } = watching();
-    for (const family of FAMILIES) netlink.takeTouched(family);
+    for (const family of FAMILIES) netlink.takeTouched(family, 'nftables');
     await netlink.use(async () => {});
     change(7, set);
-    assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
     change(8, { ...rules, family: 'IPv6' });
-    assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
-    assert.deepEqual(netlink.takeTouched('IPv6'), { rules: true, elements: false });
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
+    assert.deepEqual(netlink.takeTouched('IPv6', 'nftables'), { rules: true, elements: false });
     assert.deepEqual(told, [['p8']]);
+  });
+
+  it('is told of each dataplane apart', () => {
+    const { netlink, change } = watching();
+    for (const backend of ['iptables', 'nftables'] as const) netlink.takeTouched('IPv4', backend);
+    change(1, { family: 'IPv4', table: 'nat', kind: 'rules' });
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
+    assert.deepEqual(netlink.takeTouched('IPv4', 'iptables'), { rules: true, elements: false });
   });
 
   it('is unknown from a failure of the watch on, which ends with it', () => {
     const { netlink, fail, failures } = watching();
-    netlink.takeTouched('IPv4');
+    netlink.takeTouched('IPv4', 'nftables');
     fail(new NetlinkError('failed', 'broken'));
-    assert.equal(netlink.takeTouched('IPv4'), 'unknown');
+    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
     fail(new TypeError('a bug'));
-    assert.equal(netlink.takeTouched('IPv4'), 'unknown');
+    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
     assert.deepEqual(failures, ['broken']);
   });
 
   it('is what another program writes with a port that the agent has had, but not what waits from that time', async () => {
     const { netlink, change, requests } = watching();
-    netlink.takeTouched('IPv4');
+    netlink.takeTouched('IPv4', 'nftables');
     await netlink.use(async () => {});
     change(7, rules);
     requests.port = undefined;
-    assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
     change(7, rules);
-    assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: false });
+    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: false });
   });
 });

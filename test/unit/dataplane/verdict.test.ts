@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Range } from '../../../lib/cidr/ranges.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
+import { NO_RULES } from '../../../lib/dataplane/iptables/observe.ts';
 import { kernelVerdicts } from '../../../lib/dataplane/iptables/verdict.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-verdicts.ts';
 import type { TableSet } from '../../../lib/dataplane/nftables/ruleset.ts';
@@ -243,7 +244,7 @@ describe('the verdict of a chain in the kernel', () => {
             const from = config.masqueradeFromCIDRs;
             const isListed = from.length === 0 || from.some((one) => holds(one.value, source.value));
             for (const verdicts of [
-              kernelVerdicts({ family, rules: renderChain(policy, some), jumps: JUMPS }, some.chain),
+              kernelVerdicts({ ...observedOf(family, []), rules: renderChain(policy, some) }, some.chain),
               nftablesVerdicts(family, renderTable(policy, some)),
             ]) {
               const { kernelRule, ...read } = verdictAt(verdicts, destination);
@@ -264,5 +265,10 @@ function verdictsOf(verdicts: readonly VerdictRange[]): readonly (Verdict | unde
 }
 
 function observedOf(family: Family, rules: readonly string[] | undefined, jumps: readonly string[] = JUMPS) {
-  return { family, rules: rules?.map((spec) => ({ chain: 'OURS', spec })), jumps };
+  return {
+    ...NO_RULES,
+    family,
+    rules: rules?.map((spec) => ({ chain: 'OURS', spec })),
+    jumps: jumps.map((spec) => ({ spec })),
+  };
 }

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
+import { WITH_NETLINK } from '../lab/netlink.ts';
+import { addressFrom } from '../unit/cidr/support.ts';
+import { BOX_KINDS, createLab, FAMILIES, type Lab, policyOf } from './support.ts';
+
+/** What another program has made with nft, and the beginning of what is said about it. */
+const OBSTACLES = [
+  ['{ flags dormant; }', 'is dormant'],
+  [
+    '{ chain POSTROUTING { type nat hook postrouting priority 100; policy drop; }; }',
+    'the policy of the chain',
+  ],
+  ['{ chain POSTROUTING { type nat hook postrouting priority 50; }; }', 'type nat, hook 4, priority 50'],
+  [
+    '{ chain POSTROUTING { type filter hook postrouting priority 100; }; }',
+    'type filter, hook 4, priority 100',
+  ],
+  ['{ chain POSTROUTING { type nat hook input priority 100; }; }', 'type nat, hook 1, priority 100'],
+  ['{ chain POSTROUTING { }; }', 'it has no hook'],
+] as const;
+
+describe('a table nat that another program has changed', { skip: !WITH_NETLINK && 'NETLINK=off' }, () => {
+  for (const family of FAMILIES) {
+    const table = `${family === 'IPv4' ? 'ip' : 'ip6'} nat`;
+    const policy = policyOf(family, {});
+    const nft = async (lab: Lab, ...args: readonly string[]) => {
+      const { code, stderr } = await lab.box.run('nft', args);
+      assert.equal(code, 0, stderr);
+    };
+    const refusal = (lab: Lab) =>
+      lab.sync(policy).then(
+        () => assert.fail('the rules were written'),
+        (error: unknown) => {
+          assert.ok(error instanceof DataplaneError && error.failure === 'unusable', String(error));
+          return error;
+        },
+      );
+
+    for (const [change, said] of OBSTACLES)
+      it(`${family}: ${change} is refused, and the remedy mends it`, async () => {
+        await using lab = await createLab(BOX_KINDS[0] ?? 'userns', 'nft', family);
+        await nft(lab, `table ${table} ${change}`);
+        const { message, remedy } = await refusal(lab);
+        assert.ok(message.includes(said), message);
+        await nft(lab, /nft '([^']+)'/.exec(remedy)?.[1] ?? assert.fail(remedy));
+        assert.ok(await lab.sync(policy));
+        assert.equal(await lab.sync(policy), undefined);
+      });
+
+    it(`${family}: rules without an effect are not shown as if they had one, and can be removed`, async () => {
+      await using lab = await createLab(BOX_KINDS[0] ?? 'userns', 'nft', family);
+      await lab.sync(policy);
+      await nft(lab, `add table ${table} { flags dormant; }`);
+      await refusal(lab);
+      const verdicts = (await lab.dataplane.observe(family)).verdicts();
+      const address = addressFrom(family === 'IPv4' ? '192.0.2.1' : '2001:db8::1');
+      assert.match(verdictAt(verdicts, address).kernelRule ?? '', /is dormant/);
+      assert.ok(await lab.remove());
+      assert.equal(await lab.remove(), undefined);
+    });
+
+    it(`${family}: a process that owns it is named`, async () => {
+      await using lab = await createLab(BOX_KINDS[0] ?? 'userns', 'nft', family);
+      const owner = lab.box.spawn('nft', ['-i'], { stdio: ['pipe', 'ignore', 'inherit'] });
+      try {
+        owner.stdin?.write(`table ${table} { flags owner; }\n`);
+        while (!(await lab.box.run('nft', ['list', 'tables'])).stdout.includes(table)) await delay(10);
+        assert.ok((await refusal(lab)).message.includes(`(netlink port ${owner.pid}, `));
+      } finally {
+        owner.kill();
+      }
+    });
+  }
+});
