@@ -170,7 +170,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       await using netlink = await openNetlink(lab.box);
       // Pods that reach themselves through a Service, in IPVS mode.
       const set = family === 'IPv4' ? 'KUBE-LOOP-BACK' : 'KUBE-6-LOOP-BACK';
-      await netlink.createIpset(set, family);
+      await netlink.createIpset(family, set);
       const line = (name: string) =>
         `-A POSTROUTING -m set --match-set ${name} dst,dst,src -j MASQUERADE --random-fully`;
       await lab.restore(line(set));

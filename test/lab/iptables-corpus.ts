@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import type { TestContext } from 'node:test';
+import { ipsetsIn } from '../../lib/dataplane/iptables/extensions.ts';
 import { iptablesRule } from '../../lib/dataplane/iptables/nft-rule.ts';
 import type { Family } from '../../lib/netlink/messages.ts';
-import { createBox } from './box.ts';
+import { type Box, createBox } from './box.ts';
 import { openNetlink } from './netlink.ts';
 
 /** Rules of one table. */
@@ -39,52 +40,92 @@ export async function readCorpus(): Promise<readonly RuleGroup[]> {
   });
 }
 
-/**
- * Loads the rules, and compares for each what iptables prints with what is read over netlink. A rule that iptables or the
- * kernel refuses is a skipped subtest.
- */
-export async function compareRules(
+/** A network namespace for rules. */
+export interface RuleLab extends AsyncDisposable {
+  /**
+   * Loads the rules, and compares for each what iptables prints with what is read over netlink. A rule that iptables or the
+   * kernel refuses is a skipped subtest.
+   *
+   * @returns the rules as they are printed
+   */
+  compare(context: Pick<TestContext, 'test'>, group: RuleGroup): Promise<readonly string[]>;
+}
+
+/** @param path the tools to use */
+export async function createRuleLab(path: ToolPath = (tool) => tool): Promise<RuleLab> {
+  await using stack = new AsyncDisposableStack();
+  const box = stack.use(await createBox());
+  const netlink = stack.use(await openNetlink(box));
+  const ipsets = new Set<string>();
+  const owned = stack.move();
+  return {
+    async compare(context, group) {
+      const { family, table, rules } = group;
+      for (const set of setsIn(rules)) {
+        if (!ipsets.has(set)) await netlink.createIpset(family, set);
+        ipsets.add(set);
+      }
+      const loaded = await load(box, context, group, path);
+      const printed = await print(box, group, path);
+      const read = await netlink.rules({ family, table });
+      assert.deepEqual([printed.length, read.length], [loaded.length, loaded.length]);
+      const names = new Map<number, string>();
+      for (const index of new Set(read.flatMap(({ expressions }) => ipsetsIn(expressions))))
+        names.set(index, (await netlink.ipsetName(index)) ?? '');
+      const texts = read.map((rule) => {
+        const { spec, isExact } = iptablesRule(family, rule, undefined, names);
+        return `-A ${rule.chain} ${spec}${isExact ? '' : ' (not exact)'}`.trimEnd();
+      });
+      assert.deepEqual(byChain(texts), byChain(printed));
+      return printed;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const toolOf = (family: Family) => (family === 'IPv4' ? 'iptables-nft' : 'ip6tables-nft');
+
+/** Makes these the only rules of the table; those that are refused are skipped. Returns the others. */
+async function load(
+  box: Box,
   context: Pick<TestContext, 'test'>,
   { family, table, rules }: RuleGroup,
   path: ToolPath,
-): Promise<void> {
-  await using box = await createBox();
-  await using netlink = await openNetlink(box);
-  const tool = family === 'IPv4' ? 'iptables-nft' : 'ip6tables-nft';
-  const restore = async (added: readonly string[], ...args: readonly string[]) => {
-    const input = [
-      `*${table}`,
-      ...chainsIn(rules).map((chain) => `:${chain} - [0:0]`),
-      ...added,
-      'COMMIT',
-      '',
-    ];
-    return await box.run(path(`${tool}-restore`), args, { input: input.join('\n') });
+): Promise<readonly string[]> {
+  const restore = async (some: readonly string[]) => {
+    const chains = chainsIn(rules).map((chain) => `:${chain} - [0:0]`);
+    const input = [`*${table}`, ...chains, ...some, 'COMMIT', ''].join('\n');
+    return await box.run(path(`${toolOf(family)}-restore`), [], { input });
   };
-  const loaded: string[] = [];
-  if ((await restore(rules)).code === 0) loaded.push(...rules);
-  else
-    for (const rule of rules) {
-      const { code, stderr } = await restore([rule], '--test');
-      if (code === 0 && (await restore([...loaded, rule])).code === 0) loaded.push(rule);
-      else context.test(rule, { skip: `not here: ${stderr.trim().split('\n')[0]}` });
-    }
-  const { code, stdout, stderr } = await box.run(path(tool), ['-t', table, '-S']);
+  if ((await restore(rules)).code === 0) return rules;
+  const accepted: string[] = [];
+  for (const rule of rules) {
+    const { code, stderr } = await restore([rule]);
+    if (code === 0) accepted.push(rule);
+    else context.test(rule, { skip: `not here: ${stderr.trim().replaceAll('\n', ' ')}` });
+  }
+  const { code, stderr } = await restore(accepted);
   assert.equal(code, 0, stderr);
-  const printed = stdout.split('\n').filter((line) => line.startsWith('-A '));
-  const read = await netlink.rules({ family, table });
-  assert.deepEqual([printed.length, read.length], [loaded.length, loaded.length]);
-  const texts = read.map((rule) => {
-    const { spec, isExact } = iptablesRule(family, rule);
-    return `-A ${rule.chain} ${spec}${isExact ? '' : ' (not exact)'}`.trimEnd();
-  });
-  // Each sorts the chains in its own way, and none the rules of a chain.
-  const byChain = (lines: readonly string[]) =>
-    Object.groupBy(
-      lines.map((line) => line.trimEnd()),
-      (line) => line.split(' ')[1] ?? '',
-    );
-  assert.deepEqual({ ...byChain(texts) }, { ...byChain(printed) });
+  return accepted;
+}
+
+async function print(box: Box, { family, table }: RuleGroup, path: ToolPath): Promise<readonly string[]> {
+  const { code, stdout, stderr } = await box.run(path(toolOf(family)), ['-t', table, '-S']);
+  assert.equal(code, 0, stderr);
+  // 1.8.7 ends a rule without a target with a space.
+  return stdout.split('\n').flatMap((line) => (line.startsWith('-A ') ? [line.trimEnd()] : []));
+}
+
+/** Each sorts the chains in its own way, and none the rules of a chain. */
+function byChain(lines: readonly string[]): Readonly<Record<string, readonly string[] | undefined>> {
+  return { ...Object.groupBy(lines, (line) => line.split(' ')[1] ?? '') };
+}
+
+/** The ipsets that the rules ask for. */
+function setsIn(rules: readonly string[]): ReadonlySet<string> {
+  return new Set(
+    rules.flatMap((rule) => [...rule.matchAll(/ --match-set (\S+)/g)].flatMap(([, name]) => name ?? [])),
+  );
 }
 
 /** The chains that the rules are in or lead to. */

@@ -1,6 +1,9 @@
 import { describe, it } from 'node:test';
-import { compareRules, readCorpus } from '../lab/iptables-corpus.ts';
+import fc from 'fast-check';
+import { createRuleLab, readCorpus } from '../lab/iptables-corpus.ts';
+import { randomRules } from '../lab/random-rules.ts';
 import { oldTool, RELEASES, withoutTools } from '../lab/releases.ts';
+import { RUNS } from '../lab/runs.ts';
 
 const CORPUS = await readCorpus();
 
@@ -10,7 +13,17 @@ for (const release of RELEASES)
     skip: withoutTools(release),
   }, () => {
     for (const group of CORPUS)
-      it(`recorded rules of other programs, ${group.family} ${group.table}`, async (context) => {
-        await compareRules(context, group, (tool) => oldTool(release, tool));
+      it(`recorded rules of programs, ${group.family} ${group.table}`, async (context) => {
+        await using lab = await createRuleLab((tool) => oldTool(release, tool));
+        await lab.compare(context, group);
+      });
+
+    for (const family of ['IPv4', 'IPv6'] as const)
+      it(`random combinations of matches, ${family}`, async (context) => {
+        await using lab = await createRuleLab((tool) => oldTool(release, tool));
+        const property = fc.asyncProperty(randomRules(family), async (rules) => {
+          await lab.compare(context, { family, table: 'nat', rules });
+        });
+        await fc.assert(property, { numRuns: 10 * RUNS });
       });
   });

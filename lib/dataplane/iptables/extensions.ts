@@ -1,11 +1,11 @@
 import { type Family, formatAddress } from '../../cidr/address.ts';
-import type { KnownExpression } from '../../netlink/expressions.ts';
+import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 
 /** Names of ipsets by index: a rule holds only the index. */
 export type SetNames = ReadonlyMap<number, string>;
 
 /** A match or target of iptables in nf_tables. */
-type Extension = KnownExpression & { readonly name: 'match' | 'target' };
+type Extension = Extract<KnownExpression, { readonly name: 'match' | 'target' }>;
 
 /** What an extension's private data stands for. */
 export interface ExtensionText {
@@ -20,12 +20,12 @@ interface Context {
   readonly names: SetNames | undefined;
 }
 
-/** How a part of the private data is written. Numbers have the byte order of the machine, which is little-endian, except in `nat`. */
-interface Kind {
-  readonly bytes: number;
-  /** @returns undefined if there are no words for it */
-  readonly text: (info: Buffer, at: number, context: Context) => string | undefined;
-}
+/**
+ * How a part of the private data is written: how many bytes it has, and its text, undefined if there are no words for it.
+ * Numbers have the byte order of the machine, which is little-endian, except in `nat`.
+ */
+type Kind = readonly [bytes: number, text: KindText];
+type KindText = (info: Buffer, at: number, context: Context) => string | undefined;
 
 /** A bit: the offset of its byte, and a mask. */
 type Flag = readonly [at: number, mask: number];
@@ -50,58 +50,43 @@ const hex = (value: number) => `0x${value.toString(16)}`;
 const hexPair = (info: Buffer, at: number) =>
   [hex(info.readUInt32LE(at)), hex(info.readUInt32LE(at + 4))] as const;
 
-const U8: Kind = { bytes: 1, text: (info, at) => `${info.readUInt8(at)}` };
-const U16: Kind = { bytes: 2, text: (info, at) => `${info.readUInt16LE(at)}` };
-const U32: Kind = { bytes: 4, text: (info, at) => `${info.readUInt32LE(at)}` };
+const U8: Kind = [1, (info, at) => `${info.readUInt8(at)}`];
+const U16: Kind = [2, (info, at) => `${info.readUInt16LE(at)}`];
+const U32: Kind = [4, (info, at) => `${info.readUInt32LE(at)}`];
 /** A value and a mask, which is left out if it is all ones. */
-const MARK: Kind = {
-  bytes: 8,
-  text: (info, at) =>
+const MARK: Kind = [
+  8,
+  (info, at) =>
     hexPair(info, at)
       .join('/')
       .replace(/\/0xffffffff$/, ''),
-};
-const XMARK: Kind = { bytes: 8, text: (info, at) => hexPair(info, at).join('/') };
-const MASKS: Kind = {
-  bytes: 8,
-  text: (info, at) => {
+];
+const XMARK: Kind = [8, (info, at) => hexPair(info, at).join('/')];
+const MASKS: Kind = [
+  8,
+  (info, at) => {
     const [ctMask, nfMask] = hexPair(info, at);
     return `--nfmask ${nfMask} --ctmask ${ctMask}`;
   },
-};
-const PORTS: Kind = {
-  bytes: 4,
-  text: (info, at) => dashed(info.readUInt16LE(at), info.readUInt16LE(at + 2), ':'),
-};
-const IDS: Kind = {
-  bytes: 8,
-  text: (info, at) => dashed(info.readUInt32LE(at), info.readUInt32LE(at + 4), '-'),
-};
+];
+const PORTS: Kind = [4, (info, at) => dashed(info.readUInt16LE(at), info.readUInt16LE(at + 2), ':')];
+const IDS: Kind = [8, (info, at) => dashed(info.readUInt32LE(at), info.readUInt32LE(at + 4), '-')];
 /** Ports of `struct nf_nat_range`, in network byte order. */
-const NAT_PORTS: Kind = {
-  bytes: 4,
-  text: (info, at) => dashed(info.readUInt16BE(at), info.readUInt16BE(at + 2), '-'),
-};
-const ADDRESS: Kind = {
-  bytes: 16,
-  text: (info, at, { family }) => addressText(family, bytesOfAddress(info, at, family)),
-};
+const NAT_PORTS: Kind = [4, (info, at) => dashed(info.readUInt16BE(at), info.readUInt16BE(at + 2), '-')];
+const ADDRESS: Kind = [16, (info, at, { family }) => addressText(family, bytesOfAddress(info, at, family))];
 /** An address and a mask. */
-const PREFIX: Kind = {
-  bytes: 32,
-  text: (info, at, { family }) => {
+const PREFIX: Kind = [
+  32,
+  (info, at, { family }) => {
     const [address, mask] = [at, at + 16].map((one) => bytesOfAddress(info, one, family));
     return address && mask && prefixText(family, address, mask).replace(/\/(?:32|128)$/, '');
   },
-};
-const ADDRESSES: Kind = {
-  bytes: 32,
-  text: (info, at, context) => `${ADDRESS.text(info, at, context)}-${ADDRESS.text(info, at + 16, context)}`,
-};
-const MAC: Kind = {
-  bytes: 6,
-  text: (info, at) => info.toString('hex', at, at + 6).replace(/..(?!$)/g, '$&:'),
-};
+];
+const ADDRESSES: Kind = [
+  32,
+  (info, at, context) => `${ADDRESS[1](info, at, context)}-${ADDRESS[1](info, at + 16, context)}`,
+];
+const MAC: Kind = [6, (info, at) => info.toString('hex', at, at + 6).replace(/..(?!$)/g, '$&:')];
 
 function bytesOfAddress(info: Buffer, at: number, family: Family): Buffer {
   return info.subarray(at, at + (family === 'IPv4' ? 4 : 16));
@@ -109,12 +94,12 @@ function bytesOfAddress(info: Buffer, at: number, family: Family): Buffer {
 
 /** A text that a zero ends. */
 function string(bytes: number, write = quoted): Kind {
-  return { bytes, text: (info, at) => write(stringAt(info, at, bytes)) };
+  return [bytes, (info, at) => write(stringAt(info, at, bytes))];
 }
 
 /** What says nothing more than the other parts. */
 function ignored(bytes: number, at: number): Row {
-  return { option: '', kind: { bytes, text: () => '' }, at };
+  return { option: '', kind: [bytes, () => ''], at };
 }
 
 function stringAt(info: Buffer, at: number, bytes: number): string {
@@ -124,22 +109,17 @@ function stringAt(info: Buffer, at: number, bytes: number): string {
 }
 
 /** The name of a link, with a plus if it is only a beginning, and a mask that says the same. */
-const LINK: Kind = { bytes: 32, text: (info, at) => stringAt(info, at, 16) };
+const LINK: Kind = [32, (info, at) => stringAt(info, at, 16)];
 
 /** Bits with names, in the order in which iptables prints them. */
 function bits(bytes: 1 | 2, names: Readonly<Record<string, number>>, none = ''): Kind {
   const known = Object.values(names).reduce((all, bit) => all | bit, 0);
-  const text = (info: Buffer, at: number) => {
+  const text: KindText = (info, at) => {
     const value = info.readUIntLE(at, bytes);
     const set = Object.entries(names).flatMap(([name, bit]) => (value & bit ? [name] : []));
     return value & ~known ? undefined : set.join() || none;
   };
-  return { bytes, text };
-}
-
-/** A byte that stands for a word. */
-function choice(words: Readonly<Record<number, string>>): Kind {
-  return { bytes: 1, text: (info, at) => words[info.readUInt8(at)] };
+  return [bytes, text];
 }
 
 const named = (...names: readonly string[]) => Object.fromEntries(names.map((name, bit) => [name, 1 << bit]));
@@ -164,97 +144,93 @@ const STATES = bits(2, {
 const STATUSES = bits(2, { EXPECTED: 1, SEEN_REPLY: 2, ASSURED: 4, CONFIRMED: 8 });
 const FLAGS = bits(1, named('FIN', 'SYN', 'RST', 'PSH', 'ACK', 'URG'), 'NONE');
 /** A mask, and what must be in it. */
-export const TCP_FLAGS: Kind = {
-  bytes: 2,
-  text: (info, at, context) =>
+export const TCP_FLAGS: Kind = [
+  2,
+  (info, at, context) =>
     info[at] === 0x3f && info[at + 1] === 0x3f
       ? 'FIN,SYN,RST,PSH,ACK,URG FIN,SYN,RST,PSH,ACK,URG'
-      : [at, at + 1].map((one) => FLAGS.text(info, one, context)).join(' '),
-};
+      : [at, at + 1].map((one) => FLAGS[1](info, one, context)).join(' '),
+];
 
 /** `struct xt_multiport_v1`: the side, a count, 15 ports, 15 flags for the first port of a range. */
-const MULTIPORT: Kind = {
-  bytes: 47,
-  text: (info, at) => {
+const MULTIPORT: Kind = [
+  47,
+  (info, at) => {
     let text = '';
-    for (let index = 0; index < info.readUInt8(at + 1); index += 1) {
+    const count = info.readUInt8(at + 1);
+    for (let index = 0; index < Math.min(count, 15); index += 1) {
       const separator = info[at + 32 + index] === 1 ? ':' : ',';
       text += `${info.readUInt16LE(at + 2 + 2 * index)}${separator}`;
     }
     const option = ['--sports', '--dports', '--ports'][info.readUInt8(at)];
-    return option && `${option} ${text.slice(0, -1)}`;
+    return option && count <= 15 ? `${option} ${text.slice(0, -1)}` : undefined;
   },
-};
+];
 /** A share of 2^31, and parts that only the other mode has. */
-const PROBABILITY: Kind = { bytes: 12, text: (info, at) => (info.readUInt32LE(at) / 2 ** 31).toFixed(11) };
+const PROBABILITY: Kind = [12, (info, at) => (info.readUInt32LE(at) / 2 ** 31).toFixed(11)];
 /** A type, and the first and last code. */
-const ICMP: Kind = {
-  bytes: 3,
-  text: (info, at) => {
+const ICMP: Kind = [
+  3,
+  (info, at) => {
     const [type = 0, first = 0, last] = info.subarray(at, at + 3);
     const isAny = first === 0 && last === 0xff;
     if (isAny) return type === 0xff ? 'any' : `${type}`;
     return first === last ? `${type}/${first}` : undefined;
   },
-};
+];
 /** Every so many packets less one, the first of them, and how many the kernel has counted. */
-const NTH: Kind = {
-  bytes: 12,
-  text: (info, at) => `${info.readUInt32LE(at) + 1} --packet ${info.readUInt32LE(at + 4)}`,
-};
+const NTH: Kind = [12, (info, at) => `${info.readUInt32LE(at) + 1} --packet ${info.readUInt32LE(at + 4)}`];
 
 /** For an ipset whose index has no name. */
 const UNNAMED_SET = '[an ipset]';
 const IPSET_INVERT = 1;
 /** `struct xt_set_info`: an index, how many dimensions, and for each of them a flag whether it is the source. */
-const SET: Kind = {
-  bytes: 4,
-  text: (info, at, { names }) => {
+const SET: Kind = [
+  4,
+  (info, at, { names }) => {
     const [dimensions, flags] = [info.readUInt8(at + 2), info.readUInt8(at + 3)];
     const sides = Array.from({ length: dimensions }, (_, index) => (flags & (2 << index) ? 'src' : 'dst'));
     const name = names?.get(info.readUInt16LE(at)) ?? UNNAMED_SET;
     return flags >> (dimensions + 1) === 0 ? `${name} ${sides.join()}` : undefined;
   },
-};
+];
 
-/** Flags of `struct nf_nat_range`. */
-const NAT = { addresses: 1, ports: 2, random: 4, persistent: 8, fully: 16, offset: 32 } as const;
+/** Flags of `struct nf_nat_range`, and of `masq`. */
+export const NAT = { addresses: 1, ports: 2, random: 4, persistent: 8, fully: 16, offset: 32 } as const;
 
 /** Addresses and ports of `struct nf_nat_range`, after its flags; IPv4 has a shorter one in the older revisions. */
 function natRange(addressBytes: 4 | 16): Kind {
-  const text = (info: Buffer, at: number, { family }: Context) => {
+  const text: KindText = (info, at, { family }) => {
     const flags = info.readUInt32LE(at - 4);
     const [first, last] = [at, at + addressBytes].map((one) =>
       addressText(family, bytesOfAddress(info, one, family)),
     );
     const range = first === last ? first : `${first}-${last}`;
     const ports =
-      flags & NAT.ports
-        ? `:${NAT_PORTS.text(info, at + 2 * addressBytes, { family, names: undefined })}`
-        : '';
+      flags & NAT.ports ? `:${NAT_PORTS[1](info, at + 2 * addressBytes, { family, names: undefined })}` : '';
     const isBracketed = family === 'IPv6' && ports !== '';
     return `${flags & NAT.addresses ? (isBracketed ? `[${range}]` : range) : ''}${ports}`;
   };
-  return { bytes: 2 * addressBytes + 4, text };
+  return [2 * addressBytes + 4, text];
 }
 
 /** The same with the port at which the ports begin that the range stands for (`struct nf_nat_range2`). */
-const NAT_RANGE_2: Kind = {
-  bytes: 38,
-  text: (info, at, context) => {
+const NAT_RANGE_2: Kind = [
+  38,
+  (info, at, context) => {
     const hasOffset = info.readUInt32LE(at - 4) & NAT.offset;
-    return `${natRange(16).text(info, at, context)}${hasOffset ? `/${info.readUInt16BE(at + 36)}` : ''}`;
+    return `${natRange(16)[1](info, at, context)}${hasOffset ? `/${info.readUInt16BE(at + 36)}` : ''}`;
   },
-};
+];
 
 /** NETMAP: the edges of a prefix. */
 function natPrefix(addressBytes: 4 | 16): Kind {
-  const text = (info: Buffer, at: number, { family }: Context) => {
+  const text: KindText = (info, at, { family }) => {
     const [first, last] = [at, at + addressBytes].map((one) => bytesOfAddress(info, one, family));
     const mask = first && last && Buffer.from(first.map((byte, index) => ~(byte ^ (last[index] ?? 0))));
-    return first && mask && prefixText(family, first, mask).replace(/\/32$/, '');
+    return first && mask && prefixText(family, first, mask);
   };
-  return { bytes: 2 * addressBytes, text };
+  return [2 * addressBytes, text];
 }
 
 /** The options of a target that translates, whose flags are at an offset. */
@@ -287,10 +263,7 @@ const ctRow = (option: string, kind: Kind, at: number, bit: number): Row => {
   return { option, kind, at, if: [CT_FLAGS + byte, mask], not: [CT_INVERT + byte, mask] };
 };
 /** Ports, whose ends are in another place. */
-const CT_PORTS: Kind = {
-  bytes: 2,
-  text: (info, at) => dashed(info.readUInt16LE(at), info.readUInt16LE(at + 16), ':'),
-};
+const CT_PORTS: Kind = [2, (info, at) => dashed(info.readUInt16LE(at), info.readUInt16LE(at + 16), ':')];
 const ALIAS_STATE = ctRow('--state', STATES, 150, 0);
 /** Revision 2 adds a shift, which is not known here, before the mode. */
 const connmark = (mode: number): readonly Row[] => [
@@ -300,11 +273,8 @@ const connmark = (mode: number): readonly Row[] => [
   { ...ignored(4, 8), unless: [mode, 3] },
 ];
 /** How many transformations IPsec must have made: with two, there would be more words. */
-const AT_MOST_ONE: Kind = { bytes: 2, text: (info, at) => (info.readUInt16LE(at) <= 1 ? '' : undefined) };
-const SPI: Kind = { bytes: 4, text: (info, at) => hex(info.readUInt32BE(at)) };
-const IPSEC_PROTOCOL = choice({ 50: 'esp', 51: 'ah', 108: 'ipcomp' });
-const IPSEC_MODE = choice({ 1: 'transport', 2: 'tunnel' });
-const [POLICY_FLAGS, POLICY_MATCH] = [304, 74];
+const AT_MOST_ONE: Kind = [2, (info, at) => (info.readUInt16LE(at) <= 1 ? '' : undefined)];
+const POLICY_FLAGS = 304;
 const icmp = (option: string): readonly Row[] => [{ option, kind: ICMP, at: 0, not: [3, 1] }];
 
 /** The options of extensions, by name and revision, and by family if they differ (linux/netfilter/xt_*.h). */
@@ -335,6 +305,8 @@ const LAYOUTS: Readonly<Record<string, readonly Row[]>> = {
   ],
   'multiport 1': [{ option: '', kind: MULTIPORT, at: 0, not: [47, 1] }],
   'conntrack 3': [
+    // The ends of ranges of ports.
+    ignored(8, 154),
     { ...ALIAS_STATE, name: 'state', if: CT_ALIAS },
     { ...ctRow('--ctstate', STATES, 150, 0), unless: CT_ALIAS },
     ctRow('--ctproto', U16, 136, 1),
@@ -347,7 +319,6 @@ const LAYOUTS: Readonly<Record<string, readonly Row[]>> = {
     ctRow('--ctreplsrcport', CT_PORTS, 142, 10),
     ctRow('--ctrepldstport', CT_PORTS, 144, 11),
     ctRow('--ctstatus', STATUSES, 152, 6),
-    ignored(8, 154),
     { option: '--ctdir ORIGINAL', if: [147, 0x10], unless: [149, 0x10] },
     { option: '--ctdir REPLY', if: [149, 0x10] },
   ],
@@ -384,10 +355,6 @@ const LAYOUTS: Readonly<Record<string, readonly Row[]>> = {
     { option: '--pol none', if: [POLICY_FLAGS, 4] },
     { option: '--pol ipsec', kind: AT_MOST_ONE, at: POLICY_FLAGS + 2, unless: [POLICY_FLAGS, 4] },
     { option: '--strict', if: [POLICY_FLAGS, 8] },
-    { option: '--reqid', kind: U32, at: 68, if: [POLICY_MATCH, 32], not: [POLICY_MATCH + 1, 32] },
-    { option: '--spi', kind: SPI, at: 64, if: [POLICY_MATCH, 16], not: [POLICY_MATCH + 1, 16] },
-    { option: '--proto', kind: IPSEC_PROTOCOL, at: 72, if: [POLICY_MATCH, 4], not: [POLICY_MATCH + 1, 4] },
-    { option: '--mode', kind: IPSEC_MODE, at: 73, if: [POLICY_MATCH, 8], not: [POLICY_MATCH + 1, 8] },
   ],
   'recent 1': [
     { option: '--rcheck', if: [8, 1], not: [9, 1] },
@@ -432,6 +399,15 @@ const LAYOUTS: Readonly<Record<string, readonly Row[]>> = {
     { option: '--zone', kind: U16, at: 2, default: '0' },
   ],
 };
+
+/** The indexes of the ipsets that a rule asks for. */
+export function ipsetsIn(expressions: readonly Expression[]): readonly number[] {
+  return expressions.flatMap((one) =>
+    one.name === 'match' && one.extension === 'set' && one.info !== undefined
+      ? Buffer.from(one.info.slice(0, 4), 'hex').readUInt16LE()
+      : [],
+  );
+}
 
 /** A match or target of iptables; undefined if its data is not known, or holds what these words do not say. */
 export function extensionText(
@@ -481,9 +457,9 @@ function rowsText(
 /** The value of an option, whose bytes are then understood; undefined if the data is shorter or has no words. */
 function valueText({ kind, at = 0 }: Row, info: Buffer, rest: Buffer, context: Context): string | undefined {
   if (kind === undefined) return '';
-  if (info.length < at + kind.bytes) return undefined;
-  rest.fill(0, at, at + kind.bytes);
-  return kind.text(info, at, context);
+  if (info.length < at + kind[0]) return undefined;
+  rest.fill(0, at, at + kind[0]);
+  return kind[1](info, at, context);
 }
 
 /** Characters of a value that needs no quotes (libxtables, xtables_save_string). */

@@ -1,7 +1,8 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
+import { bytesOf } from '../../netlink/messages.ts';
 import type { RuleReply } from '../../netlink/replies.ts';
-import { extensionText, prefixText, quoted, type SetNames, TCP_FLAGS } from './extensions.ts';
+import { extensionText, NAT, prefixText, quoted, type SetNames, TCP_FLAGS } from './extensions.ts';
 
 export interface NftRuleText {
   /**
@@ -15,6 +16,8 @@ export interface NftRuleText {
 
 /** Elements of anonymous sets, as text, by the name of the set. */
 export type AnonymousSets = ReadonlyMap<string, readonly string[]>;
+
+type Of<Name> = Extract<KnownExpression, { readonly name: Name }>;
 
 /** What a register holds: a field of the packet, and the mask that was put over it. */
 interface Loaded {
@@ -37,6 +40,8 @@ interface Field {
   readonly option: string;
   /** The match that has the option; undefined for an option of every rule. `tcp` stands for the protocol of the rule. */
   readonly match?: string;
+  /** The length of all values; undefined if any will do. */
+  readonly bytes?: number;
   /** @returns undefined if there are no words for it */
   readonly text: (test: Test, family: Family) => string | undefined;
 }
@@ -88,15 +93,16 @@ const link = (option: string): Field => ({
 const port = (option: string): Field => ({
   option,
   match: 'tcp',
-  text: ({ first, last, mask }) => {
-    if (mask || first.length !== 2) return undefined;
-    const [low, high] = [first, last ?? first].map((one) => one.readUInt16BE());
-    return low === high ? `${low}` : `${low}:${high}`;
+  bytes: 2,
+  text: ({ first, last = first, mask }) => {
+    const [low, high] = [first, last].map((one) => one.readUInt16BE());
+    return mask ? undefined : low === high ? `${low}` : `${low}:${high}`;
   },
 });
 
 const PROTOCOL: Field = {
   option: '-p',
+  bytes: 1,
   text: plainly(([number = 0]) => PROTOCOLS[number] ?? `${number}`),
 };
 
@@ -105,6 +111,7 @@ const hex = (bytes: Buffer) => `0x${bytes.readUInt32LE().toString(16)}`;
 const MARK: Field = {
   option: '--mark',
   match: 'mark',
+  bytes: 4,
   text: ({ first, last, mask }) =>
     last ? undefined : `${hex(first)}${mask === undefined ? '' : `/${hex(mask)}`}`,
 };
@@ -125,8 +132,9 @@ const COMMON: Readonly<Record<string, Field>> = {
   'payload 2 13': {
     option: '--tcp-flags',
     match: 'tcp',
+    bytes: 1,
     text: ({ first, last, mask = Buffer.of(0xff) }, family) =>
-      last ? undefined : TCP_FLAGS.text(Buffer.concat([mask, first]), 0, { family, names: undefined }),
+      last ? undefined : TCP_FLAGS[1](Buffer.concat([mask, first]), 0, { family, names: undefined }),
   },
 };
 
@@ -138,6 +146,7 @@ const FIELDS: Readonly<Record<Family, Readonly<Record<string, Field>>>> = {
     'payload 1 9': PROTOCOL,
     'payload 1 6': {
       option: '-f',
+      bytes: 2,
       text: ({ first, mask }) =>
         mask?.equals(FRAGMENT_OFFSET) && first.readUInt16BE() === 0 ? '' : undefined,
     },
@@ -154,8 +163,15 @@ const VERDICTS: Readonly<Record<number, (chain: string) => string>> = {
   1: () => '-j ACCEPT',
 };
 
-/** Comparisons; 0 and 1 are those of ranges too. */
-const NFT_CMP = { equal: 0, notEqual: 1, below: 2, atMost: 3, above: 4, atLeast: 5 } as const;
+/** As in comparisons and ranges; 0 asks for the same. */
+const NFT_CMP_NEQ = 1;
+/** The ports that other comparisons ask for: NFT_CMP_LT, LTE, GT and GTE. */
+const EDGES: Readonly<Record<number, (port: number) => readonly [low: number, high: number]>> = {
+  2: (port) => [0, port - 1],
+  3: (port) => [0, port],
+  4: (port) => [port + 1, 0xffff],
+  5: (port) => [port, 0xffff],
+};
 
 /** Units of a rate, which iptables counts in parts of a second (XT_LIMIT_SCALE). */
 const UNITS = [
@@ -244,7 +260,7 @@ class Reader {
       case 'limit':
         return this.#limit(one);
       case 'masq':
-        return one.fromPort === undefined && this.#decide(`-j ${masqueradeText(one.flags)}`);
+        return this.#masquerade(one);
       case 'match':
       case 'target':
         return this.#extension(one);
@@ -258,16 +274,10 @@ class Reader {
     return true;
   }
 
-  #mask({
-    from,
-    to,
-    mask = '',
-    xor = '',
-    operation,
-  }: KnownExpression & { readonly name: 'bitwise' }): boolean {
+  #mask({ from, to, mask = '', xor = '', operation }: Of<'bitwise'>): boolean {
     const loaded = this.#registers.get(from);
-    if (to === undefined || loaded === undefined || loaded.mask || operation || !/^0*$/.test(xor))
-      return false;
+    const isPlain = loaded?.mask === undefined && !operation && /^0*$/.test(xor);
+    if (to === undefined || loaded === undefined || !isPlain) return false;
     return this.#load(to, { ...loaded, mask: Buffer.from(mask, 'hex') });
   }
 
@@ -284,7 +294,9 @@ class Reader {
   }
 
   #ask(field: string, test: Test): boolean {
-    const { option, match, text } = FIELDS[this.#family][field] ?? {};
+    const { option, match, bytes, text } = FIELDS[this.#family][field] ?? {};
+    const lengths = [test.first, test.last, test.mask].map((one) => one?.length ?? bytes);
+    if (bytes !== undefined && lengths.some((length) => length !== bytes)) return false;
     const value = text?.(test, this.#family);
     if (option === undefined || value === undefined) return false;
     // Fragments are those whose offset is not 0.
@@ -292,7 +304,7 @@ class Reader {
     if (match === 'mark') return this.add(match, words);
     if (match === undefined) return addOnce(this.#head, option, words);
     if (!['tcp', 'udp'].includes(this.#protocol())) return false;
-    if (this.#transport.size === 0) this.#matches.push(this.#transport);
+    if (!this.#matches.includes(this.#transport)) this.#matches.push(this.#transport);
     return addOnce(this.#transport, option, words);
   }
 
@@ -306,15 +318,9 @@ class Reader {
     return true;
   }
 
-  #limit({
-    rate = 0n,
-    unit = 0n,
-    burst = 0,
-    type,
-    flags,
-  }: KnownExpression & { readonly name: 'limit' }): boolean {
-    if (type || flags || rate === 0n) return false;
-    const period = Math.trunc((Number(unit) * UNITS[3][1]) / Number(rate));
+  #limit({ rate = 0n, unit = 0n, burst = 0, type, flags }: Of<'limit'>): boolean {
+    const period = rate === 0n ? 0 : Math.trunc((Number(unit) * UNITS[3][1]) / Number(rate));
+    if (type || flags || period === 0) return false;
     // iptables prints the shortest unit behind which the rate is a number of it.
     const end = UNITS.findIndex(
       ([, parts], index) => index > 0 && (period > parts || Math.trunc(parts / period) < parts % period),
@@ -324,31 +330,33 @@ class Reader {
     return this.add('limit', `--limit ${Math.trunc(parts / period)}/${name}${most}`);
   }
 
-  #extension(one: KnownExpression & { readonly name: 'match' | 'target' }): boolean {
+  /** iptables writes it as an extension, and calls a chain with this expression incompatible. */
+  #masquerade({ flags = 0, fromPort }: Of<'masq'>): boolean {
+    this.#isExact = false;
+    const random = `${flags & NAT.random ? ' --random' : ''}${flags & NAT.fully ? ' --random-fully' : ''}`;
+    return fromPort === undefined && this.#decide(`-j MASQUERADE${random}`);
+  }
+
+  #extension(one: Of<'match' | 'target'>): boolean {
     const found = extensionText(one, { family: this.#family, names: this.#names });
     if (found === undefined) return false;
     this.#isExact &&= found.isExact;
     if (one.name === 'target') return this.#decide(`-j ${found.words}`);
-    this.#matches.push(`-m ${found.words}`);
+    // Since 1.8.11, tcp without options is an extension, and options that follow count as its own.
+    const isTransport = found.words === this.#protocol() && !this.#matches.includes(this.#transport);
+    this.#matches.push(isTransport ? this.#transport : `-m ${found.words}`);
     return true;
   }
 }
 
-/** The question of a comparison; undefined if the operation is not known. */
+/** The question of a comparison; undefined if there are no words for it. Above and below ask for a range, of ports. */
 function testOf(operation: number, first: Buffer, last?: Buffer, mask?: Buffer): Test | undefined {
-  switch (operation) {
-    case NFT_CMP.equal:
-    case NFT_CMP.notEqual:
-      return { isNot: operation === NFT_CMP.notEqual, first, last, mask };
-    case NFT_CMP.atMost:
-    case NFT_CMP.above:
-      return { isNot: operation === NFT_CMP.above, first: Buffer.alloc(first.length), last: first, mask };
-    case NFT_CMP.atLeast:
-    case NFT_CMP.below:
-      return { isNot: operation === NFT_CMP.below, first, last: Buffer.alloc(first.length, 0xff), mask };
-    default:
-      return undefined;
-  }
+  const edges = EDGES[operation];
+  if (edges === undefined)
+    return operation <= NFT_CMP_NEQ ? { isNot: operation === NFT_CMP_NEQ, first, last, mask } : undefined;
+  const [low, high] = first.length === 2 ? edges(first.readUInt16BE()) : [1, 0];
+  if (low > high) return undefined;
+  return { isNot: false, first: bytesOf(low, 2), last: bytesOf(high, 2), mask };
 }
 
 /** False if the rule has the option already: iptables has no words for both. */
@@ -360,11 +368,6 @@ function addOnce(options: Map<string, string>, option: string, words: string): b
 
 function inOrder(order: readonly string[], options: ReadonlyMap<string, string>): readonly string[] {
   return order.flatMap((option) => options.get(option) ?? []);
-}
-
-/** Flags of `masq` are those of `struct nf_nat_range`. */
-function masqueradeText(flags = 0): string {
-  return `MASQUERADE${flags & 4 ? ' --random' : ''}${flags & 16 ? ' --random-fully' : ''}`;
 }
 
 function nameOf(one: Expression, sets: AnonymousSets | undefined): string {
