@@ -102,11 +102,10 @@ function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | u
   const native = nativeChains(family, listed)
     .filter((one) => !isSkipped(one))
     .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) }));
-  return [
-    ...(isByText ? [{ isOwn: true, read: () => readNftMode(reader, family) }] : []),
-    { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family) },
-    ...native,
-  ];
+  const byText = isByText ? [{ isOwn: true, read: () => readNftMode(reader, family) }] : [];
+  const legacy = { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family) };
+  // The mode of the agent first: the budget may not suffice for all.
+  return legacy.isOwn ? [legacy, ...native] : [...byText, ...native, legacy];
 }
 
 /** The base chains in nf_tables that packets of the family meet, without those of the agent; that of iptables first. */

@@ -48,7 +48,7 @@ export class Connection {
     return await this.#inTurn(async (socket, sequence) => {
       const replies: Reply[] = [];
       socket.send(writeMessage(request, sequence), asked);
-      const expected = { asked, sequence, type: request.replyType ?? request.type - 1 };
+      const expected = { asked, sequence, type: request.reply ?? request.type - 1 };
       try {
         await receive(socket, expected, (reply) => replies.push(read(reply)));
       } catch (error) {

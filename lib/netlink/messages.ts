@@ -27,8 +27,8 @@ export interface Attribute extends Span {
 
 export interface Request {
   readonly type: number;
-  /** The type of its replies; without it, of that object of nf_tables. */
-  readonly replyType?: number;
+  /** The type of the replies; absent if it is the number before, as in nf_tables. */
+  readonly reply?: number;
   readonly flags: number;
   /** 0 for any family. */
   readonly protocol: number;
@@ -68,6 +68,9 @@ export const NFT_MSG = {
   newGeneration: 0x0a0f,
   getGeneration: 0x0a10,
 } as const;
+
+/** The same in linux/netfilter/ipset/ip_set.h: IPSET_CMD_CREATE and IPSET_CMD_GET_BYINDEX. */
+export const IPSET_MSG = { create: 0x0602, getByIndex: 0x060f } as const;
 
 const NFNL_SUBSYS_NFTABLES = 0x0a;
 const NFNL_MSG_BATCH_BEGIN = 0x10;

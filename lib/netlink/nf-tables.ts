@@ -13,7 +13,9 @@ import { type KnownBytes, targetOf } from './expressions.ts';
 import {
   attribute,
   attributesOf,
+  bytesOf,
   find,
+  IPSET_MSG,
   type Message,
   NFPROTO,
   NFT_MSG,
@@ -54,13 +56,14 @@ interface SetShape {
   readonly most?: number;
 }
 
-/** Of linux/netfilter/ipset/ip_set.h, version 7: attributes, and a type of message, whose high byte is the subsystem. */
-const IPSET = { protocol: 1, name: 2, index: 11, getByIndex: 0x060f } as const;
-
 /** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
 const TABLE_NAME = 1;
 /** NFTA_SET_NAME and NFTA_SET_ELEM_LIST_SET. */
 const SET_NAME = 2;
+
+/** IPSET_ATTR_PROTOCOL and so on, and IPSET_PROTOCOL, of linux/netfilter/ipset/ip_set.h. */
+const IPSET_ATTR = { protocol: 1, name: 2, index: 11 } as const;
+const IPSET_PROTOCOL = Buffer.of(7);
 
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
@@ -199,14 +202,16 @@ export class NfTables implements Disposable {
     }
   }
 
-  /** The name of an ipset, which rules of iptables know by its index; undefined if there is none. */
+  /** The name of an ipset, of which rules hold only the index; undefined if there is none. */
   async ipsetName(index: number): Promise<string | undefined> {
-    const bytes = Buffer.of(index >> 8, index & 0xff);
-    const attributes = [attribute(IPSET.protocol, Buffer.of(7)), attribute(IPSET.index, bytes)];
-    const type = IPSET.getByIndex;
-    const request = { type, replyType: type, flags: NLM_F.ack, protocol: 0, attributes };
-    const read = (reply: Message) => text(find(attributesOf(reply), IPSET.name));
-    return (await this.#connection.ask(`get ipset ${index}`, request, read))?.[0];
+    const attributes = [
+      attribute(IPSET_ATTR.protocol, IPSET_PROTOCOL),
+      attribute(IPSET_ATTR.index, bytesOf(index, 2)),
+    ];
+    const type = IPSET_MSG.getByIndex;
+    const request = { type, reply: type, flags: NLM_F.ack, protocol: NFPROTO.IPv4.protocol, attributes };
+    const read = (reply: Message) => text(find(attributesOf(reply), IPSET_ATTR.name));
+    return (await this.#connection.ask(`get the name of ipset ${index}`, request, read))?.[0];
   }
 
   /**

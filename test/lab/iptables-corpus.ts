@@ -62,7 +62,7 @@ export async function createRuleLab(path: ToolPath = (tool) => tool): Promise<Ru
     async compare(context, group) {
       const { family, table, rules } = group;
       for (const set of setsIn(rules)) {
-        if (!ipsets.has(set)) await netlink.createIpset(set, family);
+        if (!ipsets.has(set)) await netlink.createIpset(family, set);
         ipsets.add(set);
       }
       const loaded = await load(box, context, group, path);

@@ -15,8 +15,8 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> 
   changes(): Promise<readonly Events<TableChange>[]>;
   /** Carries out messages as they are, in one transaction: what no tool writes. */
   raw(messages: readonly RawMessage[]): Promise<void>;
-  /** Makes an ipset of addresses, a port and addresses. */
-  createIpset(name: string, family: Family): Promise<void>;
+  /** Makes an ipset of type hash:ip. */
+  createIpset(family: Family, name: string): Promise<void>;
   /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
   flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
@@ -84,6 +84,7 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'commit',
     'natChains',
     'ipsetName',
+    'createIpset',
   ] as const;
   return {
     ...(Object.fromEntries(
