@@ -72,7 +72,6 @@ export const KEYS = [
 ] as const;
 
 type AnyKey = (typeof KEYS)[number];
-export type KeyName = AnyKey['name'];
 
 /** What keys have in common with others: how their values are read, merged and shown. */
 export type KeyKind = AnyKey['kind'];
