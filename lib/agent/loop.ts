@@ -142,20 +142,8 @@ export async function* syncs(
     opened ??= announceDataplane(await retrying(open, retry), observer, log);
     const before = cpuTime();
     const context = { applied, policyChanges, retry, observer, log };
-<<<<<<< HEAD
     const { written, used } = await syncOrFallBack(policies, opened, trigger, context);
     opened = used;
-=======
-    let written: Written | undefined;
-    while (written === undefined) {
-      const { dataplane, fallBack } = opened;
-      written = await syncAll(policies, dataplane, trigger, context).catch(async (error: unknown) => {
-        if (applied !== undefined || fallBack === undefined) throw error;
-        opened = announceDataplane(await fallBack(error), observer, log);
-        return undefined;
-      });
-    }
->>>>>>> 0f45701b09459714d2c3dbe11dc4f66126a44cf2
     applied = policies;
     // Only syncs that other programs cause are paced by what they cost.
     const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
@@ -212,7 +200,6 @@ interface SyncOptions {
 }
 
 type Written = Pick<Sync, 'changed' | 'newVerdicts' | 'driftBy' | 'inSync' | 'generations'>;
-<<<<<<< HEAD
 
 /** Syncs in the dataplane, or at first in the one that follows it if it cannot hold the rules. */
 async function syncOrFallBack(
@@ -229,8 +216,6 @@ async function syncOrFallBack(
     return syncOrFallBack(policies, next, trigger, options);
   }
 }
-=======
->>>>>>> 0f45701b09459714d2c3dbe11dc4f66126a44cf2
 
 /** Brings the policies into the kernel, and tells the observer and the log. */
 async function syncAll(

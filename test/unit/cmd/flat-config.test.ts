@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { flatConfig } from '../../../cmd/ip-masq-agent/render/flat-config.ts';
 import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { KEYS } from '../../../lib/config/keys.ts';
+import { KEYS, type MergedKeys } from '../../../lib/config/keys.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { BITS, prefixOf } from '../cidr/arbitrary.ts';
@@ -12,7 +12,7 @@ import { anyConfigFiles, assertDecideAlike, edges } from '../config/any-config-f
 import { merge, mergedOf } from '../config/support.ts';
 
 /** The keys that say together what is masqueraded, in another way after it. */
-const FLATTENED_KEYS: readonly (typeof KEYS)[number]['name'][] = [
+const FLATTENED_KEYS: readonly (keyof MergedKeys)[] = [
   'nonMasqueradeCIDRs',
   'masqueradeCIDRs',
   'masqLinkLocal',

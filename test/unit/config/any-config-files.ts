@@ -4,7 +4,7 @@ import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { CIDR_KEYS, KEYS, type KeyKind } from '../../../lib/config/keys.ts';
+import { CIDR_KEYS, KEYS, type KeyKind, type MergedKeys } from '../../../lib/config/keys.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 import { prefixFrom } from '../cidr/support.ts';
@@ -70,10 +70,7 @@ export function anyConfigFiles(): fc.Arbitrary<AnyConfigFiles> {
 }
 
 /** Something for each key of a kind. All kinds must be asked for somewhere here. */
-function keysOf<Value>(
-  kind: KeyKind,
-  make: (key: (typeof KEYS)[number]['name']) => Value,
-): Record<string, Value> {
+function keysOf<Value>(kind: KeyKind, make: (key: keyof MergedKeys) => Value): Record<string, Value> {
   return Object.fromEntries(KEYS.filter((key) => key.kind === kind).map(({ name }) => [name, make(name)]));
 }
 

@@ -151,12 +151,8 @@ describe('what other programs have touched', () => {
     assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
     change(2, rules);
     assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: false });
-<<<<<<< HEAD
     // Of a set or table that was made again.
     change(3, { ...rules, kind: 'objects' });
-=======
-    change(3, { ...set, kind: 'objects' });
->>>>>>> 0f45701b09459714d2c3dbe11dc4f66126a44cf2
     assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: true });
     lose();
     assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
