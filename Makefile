@@ -8,7 +8,8 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH):/usr/local/sbin:/usr/sbin:/sb
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # The registry to push images to, such as registry.example/team.
 REGISTRY ?=
-ARCH ?= $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+OWN_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
+ARCH ?= $(OWN_ARCH)
 ALL_ARCH := amd64 arm64
 # Any Debian 12 or newer. It lays out the image with packages from its archive. The digest is that of the index of all
 # architectures.
@@ -196,7 +197,7 @@ version: ## print the version of a build
 $(VALIDATOR): $(wildcard lib/config/*key*.ts) build/schemas.ts build/compile-schema.ts | setup
 	node build/compile-schema.ts
 
-$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/launch.ts build/native-module.ts build/performance.ts build/sources.ts package-lock.json bin/.version | setup
+$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/code-cache.ts build/launch.ts build/native-module.ts build/performance.ts build/sources.ts package-lock.json bin/.version | setup
 	node build/bundle.ts $(VERSION)
 
 $(ALL_ARCH:%=build-%): build-%: FORCE
@@ -206,6 +207,8 @@ $(ALL_ARCH:%=container-%): container-%: FORCE
 	@$(MAKE) --no-print-directory container ARCH=$*
 
 context: setup $(VALIDATOR)
+	@# To compile the agent for another architecture needs its Node.js, which QEMU runs.
+	@$(if $(filter-out $(OWN_ARCH),$(ARCH)),$(SETUP) other)
 	node build/image/stage.ts $(ARCH) '$(VERSION)' $(SOURCE_DATE_EPOCH) '$(BASE_IMAGE)'
 
 # The fallback of VERSION, a commit, is no version to install.

@@ -20,6 +20,7 @@ import {
 } from 'node:fs';
 import { join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { bundle } from './bundle.ts';
 import { sbomWithoutDebian } from './image/sbom.ts';
 import { kustomize } from './kustomize.ts';
 import { launcherScript } from './launch.ts';
@@ -48,7 +49,7 @@ try {
   writeFileSync(join(dir, 'images.txt'), `${image}:${version}@${digest}\n`);
   copyFileSync(join(EXAMPLES, 'prometheus/rules.yaml'), join(dir, 'prometheus-rules.yaml'));
   copyFileSync(join(EXAMPLES, 'grafana/ip-masq-agent.json'), join(dir, 'grafana-dashboard.json'));
-  writePlugin('kubectl-ip_masq');
+  await writePlugin('kubectl-ip_masq');
   for (const architecture of ['amd64', 'arm64']) {
     const context = join(ROOT, 'bin/image', architecture);
     const ofImage = join(dir, `ip-masq-agent-image-${version}-linux-${architecture}`);
@@ -82,9 +83,9 @@ function installManifest(): string {
 }
 
 /** The command as one file for the Node.js of an operator's machine. */
-function writePlugin(name: string): void {
-  const [bundle, file] = [join(ROOT, 'build/bundle.ts'), join(work, name)];
-  execFileSync(process.execPath, [bundle, version, file, '/usr/bin/env node', 'node20']);
+async function writePlugin(name: string): Promise<void> {
+  const file = join(work, name);
+  await bundle({ version, file, interpreter: '/usr/bin/env node', oldest: 'node20' });
   copyFileSync(file, join(dir, name));
 }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
 # argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, with
-# `kernels` for virtual machines, and with `skew` nft and iptables of other releases, in bin/tools.
+# `kernels` for virtual machines, with `other` to build for another architecture, and with `skew` nft and iptables of other
+# releases, in bin/tools.
 # It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
 # missing and stops.
 set -eu
@@ -21,6 +22,9 @@ if [ "${1:-}" = kernels ]; then
 fi
 if [ "${1:-}" = skew ]; then
   wanted="$wanted /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
+fi
+if [ "${1:-}" = other ]; then
+  wanted="$wanted qemu-aarch64:qemu-user"
 fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium

@@ -8,6 +8,7 @@ export type Sources = Readonly<Record<string, string>>;
 /** What decides about a bundle beside the files in it. The lockfile stands for all libraries. */
 const OTHERS = [
   'build/bundle.ts',
+  'build/code-cache.ts',
   'build/compile-schema.ts',
   'build/launch.ts',
   'build/native-module.ts',

@@ -3,19 +3,22 @@
  * run in the Debian stage.
  * Usage: node build/image/stage.ts ARCH VERSION SECONDS BASE_IMAGE, where SECONDS since the epoch are the time of the build.
  */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { bundle } from '../bundle.ts';
 import { dockerfile } from '../launch.ts';
 import { nativeModule, nativePackage } from '../native-module.ts';
 import { bundledPackages, type Component, type Lockfile, licencesText, npmComponent } from './components.ts';
@@ -25,6 +28,9 @@ const ROOT = join(import.meta.dirname, '../..');
 
 /** CPU names in Node.js's npm packages, by the names of Debian and Docker. */
 const CPUS: Readonly<Record<string, string>> = { amd64: 'x64', arm64: 'arm64' };
+
+/** Of the package qemu-user. */
+const EMULATORS: Readonly<Record<string, string>> = { amd64: 'qemu-x86_64', arm64: 'qemu-aarch64' };
 
 const [architecture = '', version = '', seconds = '', baseImage = ''] = process.argv.slice(2);
 const cpu = CPUS[architecture];
@@ -42,9 +48,12 @@ copyFileSync(join(prefix, nativeModule(cpu)), native);
 chmodSync(native, 0o644);
 
 const program = inLayer('agent', 'usr/lib/ip-masq-agent/ip-masq-agent');
-execFileSync(process.execPath, [join(ROOT, 'build/bundle.ts'), version, program, '/usr/bin/node']);
-const metafile = json(`${program}.meta.json`);
-rmSync(`${program}.meta.json`);
+const metafile = await bundle({
+  version,
+  file: program,
+  interpreter: '/usr/bin/node',
+  node: runnable(join(prefix, node, 'bin/node')),
+});
 symlinkSync('../lib/ip-masq-agent/ip-masq-agent', inLayer('agent', 'usr/bin/ip-masq-agent'));
 copyFileSync(join(ROOT, 'LICENSE'), inLayer('agent', 'usr/share/doc/ip-masq-agent/LICENSE'));
 
@@ -96,6 +105,31 @@ function nodePrefix(cpu: string): string {
 /** The component with the text of its licence, which is not in its package. */
 function withLicence(component: Component, file: string): Component {
   return { ...component, licenceTexts: [readFileSync(join(import.meta.dirname, file), 'utf8')] };
+}
+
+/**
+ * The command that runs that Node.js here. For another CPU it is QEMU's, with the C library of Debian for that CPU.
+ *
+ * @throws {Error} if QEMU is missing
+ */
+function runnable(file: string): readonly string[] {
+  if (cpu === process.arch) return [file];
+  const emulator = EMULATORS[architecture] ?? '';
+  if (spawnSync(emulator, ['--version']).error !== undefined)
+    throw new Error(
+      `${emulator} is missing, which compiles the agent for ${architecture}: install qemu-user`,
+    );
+  const libraries = join(prefix, 'debian');
+  if (!existsSync(libraries)) {
+    const packages = join(prefix, 'packages');
+    const fetch = join(import.meta.dirname, 'fetch.sh');
+    execFileSync('sh', [fetch, architecture, packages, 'libstdc++6'], { stdio: 'inherit' });
+    for (const name of readdirSync(packages).filter((one) => one.endsWith('.deb')))
+      execFileSync('dpkg-deb', ['--extract', join(packages, name), `${libraries}.tmp`]);
+    rmSync(packages, { recursive: true });
+    renameSync(`${libraries}.tmp`, libraries);
+  }
+  return [emulator, '-L', libraries, file];
 }
 
 /** Node.js with its built-in parts, as listed by the Node.js that runs this build, which is the same release. */

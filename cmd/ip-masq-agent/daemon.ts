@@ -8,6 +8,9 @@ import { exitCode, failureLines, isExpected } from './failure.ts';
 import { isTerminal, STDERR, wantsColour } from './print.ts';
 import { stopSignal } from './signals.ts';
 
+/** Defined in a bundle with compiled code only. */
+declare const IS_PRECOMPILED: boolean | undefined;
+
 export interface Daemon {
   /** Ends, or fails with an AbortError, after a signal. */
   readonly work: Promise<unknown>;
@@ -33,6 +36,10 @@ export async function runDaemon(
   const fail = (error: unknown) => reportFailure(error, consequence, log, flags['termination-log']);
   process.on('uncaughtException', async (error) => process.exit(await fail(error)));
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
+  if (typeof IS_PRECOMPILED !== 'undefined' && !IS_PRECOMPILED)
+    log.debug(
+      'started slower: V8 refuses the compiled code of this build; run it with its own Node.js and flags',
+    );
   if (ignored.length > 0)
     log.info(
       `ignored, because the agent does not use klog: ${ignored.map((name) => `--${name}`).join(', ')}`,

@@ -52,6 +52,7 @@ function load() {
     send: library.func('int64_t send(int, void *, size_t, int)'),
     recvfrom: library.func('int64_t recvfrom(int, void *, size_t, int, void *, void *)'),
     close: library.func('int close(int)'),
+    malloc_trim: library.func('int malloc_trim(size_t)'),
   };
 }
 

@@ -1,14 +1,20 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { native } from '../netlink/native.ts';
 
 /** Longer than what follows a change: the reading of foreign rules, a scrape. */
 const SETTLE_MS = 3_000;
 
+/** A collection takes more CPU than a small change: the heap must have grown by half since the last one. */
+const GROWTH = 1.5;
+
 let isDue = false;
+/** The bytes of the heap after the last collection. */
+let settled = 0;
 
 /**
- * Collects garbage a few seconds later, which V8 would leave for days on a quiet node: after a start or a change it is a
- * quarter of the heap.
+ * Collects garbage a few seconds later, if there is much. V8 would leave it for days on a quiet node: after a start or a large
+ * change it is a quarter of the heap.
  */
 export function collectGarbageSoon(): void {
   if (isDue) return;
@@ -18,8 +24,22 @@ export function collectGarbageSoon(): void {
 
 function collectGarbage(): void {
   isDue = false;
-  // As a flag of Node.js it would make each start slower: V8 then refuses the compiled code of Node's modules.
+  if (process.memoryUsage().heapUsed < GROWTH * settled) return;
+  // As flags of Node.js they would make each start slower: V8 then refuses the compiled code of Node's modules. The second
+  // drops the code of functions that only the start needs.
   setFlagsFromString('--expose-gc');
+  setFlagsFromString('--bytecode-old-age=1');
   const collect: NodeJS.GCFunction = runInNewContext('gc');
   collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  settled = process.memoryUsage().heapUsed;
+  releaseFreeMemory();
+}
+
+/** Gives the kernel what malloc(3) keeps. */
+function releaseFreeMemory(): void {
+  try {
+    native().malloc_trim(0);
+  } catch {
+    // Without the native module it stays.
+  }
 }

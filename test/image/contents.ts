@@ -14,7 +14,7 @@ import { type ImageLab, OTHER, OWN } from './support.ts';
 const BUDGETS: readonly (readonly [string, Readonly<Record<string, number>>])[] = [
   ['Debian', { amd64: 13_000_000, arm64: 18_000_000 }],
   ['Node.js', { amd64: 139_000_000, arm64: 136_000_000 }],
-  ['the agent', { amd64: 2_170_000, arm64: 2_170_000 }],
+  ['the agent', { amd64: 3_900_000, arm64: 3_900_000 }],
 ];
 
 const ELF = Buffer.from('\x7fELF');
@@ -59,6 +59,7 @@ const FILES = [
     '/etc/protocols',
     '/etc/services',
     '/usr/lib/ip-masq-agent/ip-masq-agent',
+    '/usr/lib/ip-masq-agent/ip-masq-agent.bundle',
     '/usr/lib/ip-masq-agent/koffi.node',
     '/usr/lib/ip-masq-agent/package.json',
     '/usr/lib/os-release',
@@ -246,6 +247,21 @@ export function contents(get: () => ImageLab): void {
       assert.deepEqual([...new Set(machines)], [MACHINES[architecture]]);
       const iptables = bom(exported).components.find(({ name }) => name === 'iptables');
       assert.ok(iptables?.purl.includes(`?arch=${architecture}&`), iptables?.purl);
+    }
+  });
+
+  it('hold code that is compiled for the Node.js in them', async () => {
+    for (const [exported, emulator] of [
+      [image, []],
+      [other, [EMULATORS[OTHER], '-L', other.path('/')]],
+    ] as const) {
+      const agent = exported.path('/usr/lib/ip-masq-agent/ip-masq-agent');
+      const program = [exported.path('/usr/bin/node'), ...NODE_FLAGS, agent];
+      const flags = ['--v=3', '--config-dir=/nowhere'];
+      const [file, ...args] = [...emulator, ...program, ...flags];
+      const { stderr } = await run({ file, args }, {});
+      assert.match(stderr, /"starting ip-masq-agent/);
+      assert.doesNotMatch(stderr, /started slower/);
     }
   });
 
