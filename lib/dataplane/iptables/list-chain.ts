@@ -4,7 +4,7 @@ import type { RuleReply } from '../../netlink/replies.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, noAnswer } from '../netlink.ts';
 import type { IptablesMode } from '../options.ts';
-import type { SetNames } from './extensions.ts';
+import { ipsetsIn, type SetNames } from './extensions.ts';
 import { inTurns } from './legacy.ts';
 import { iptablesRule } from './nft-rule.ts';
 import { createTool, type Tool } from './tool.ts';
@@ -34,14 +34,9 @@ export function chainLister(host: Host, family: Family, mode: IptablesMode, suff
 /** The names of the ipsets that rules ask for. */
 export async function setNames(netlink: Netlink, rules: readonly RuleReply[]): Promise<SetNames> {
   const names = new Map<number, string>();
-  for (const { expressions } of rules)
-    for (const one of expressions) {
-      // Every revision of `struct xt_set_info` begins with the index.
-      if (one.name !== 'match' || one.extension !== 'set' || (one.info?.length ?? 0) < 4) continue;
-      const index = Buffer.from(one.info ?? '', 'hex').readUInt16LE();
-      const asking = async () => await netlink.use((requests) => requests.ipsetName(index));
-      const name = names.has(index) ? undefined : await asking().catch(noAnswer);
-      if (name !== undefined) names.set(index, name);
-    }
+  for (const index of new Set(rules.flatMap(({ expressions }) => ipsetsIn(expressions)))) {
+    const name = await netlink.use((requests) => requests.ipsetName(index)).catch(noAnswer);
+    if (name !== undefined) names.set(index, name);
+  }
   return names;
 }
