@@ -9,7 +9,7 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
-import { readNode } from '../foreign/read-node.ts';
+import { readForeign } from '../foreign/read-untracked.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/outside-pods.ts';
 import { compilePolicy, type Family } from '../policy/policy.ts';
@@ -104,7 +104,7 @@ async function examineKernel(
     await collect(async () => {
       const { iptables } = dataplane;
       const nodeOptions = { families, ownChain: options.chain, iptables };
-      const node = await retrying(() => readNode(host, nodeOptions), retry);
+      const node = await retrying(() => readForeign(host, nodeOptions), retry);
       read.push(...node.baseChains.map(({ chainText }) => chainText), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
       return [

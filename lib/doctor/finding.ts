@@ -27,6 +27,8 @@ export const FINDING_MEANING = {
   'older-agent': "ip-masq-agent v1 or v2 has written rules for the agent's chain",
   'jump-not-last': "rules in POSTROUTING follow the agent's jump",
   'foreign-rule': 'a foreign rule may masquerade traffic that the config does not masquerade',
+  'foreign-exemption':
+    'a foreign rule may keep traffic that the config masquerades from getting an address of the node',
   'kube-proxy-order':
     'kube-proxy uses nftables, the agent iptables: which rules run first depends on restarts',
   'bpf-masquerade': 'BPF programs may masquerade past all rules',

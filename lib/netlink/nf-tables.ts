@@ -16,11 +16,14 @@ import {
   countElements,
   FAMILY_IDS,
   type Generation,
+  type Hook,
+  isNat,
+  isRaw,
   type NatChain,
   type RuleReply,
+  readBaseChain,
   readChain,
   readGeneration,
-  readNatChain,
   readRule,
   readSet,
   readTable,
@@ -140,16 +143,39 @@ export class NfTables implements Disposable {
   }
 
   /** The base chains of all tables that may masquerade. Of the other chains it keeps nothing. */
-  async natChains(): Promise<readonly NatChain[]> {
+  natChains(): Promise<readonly NatChain[]> {
+    return this.#baseChains(isNat);
+  }
+
+  /** The base chains of all tables that may keep packets which come in from connection tracking. */
+  rawChains(): Promise<readonly NatChain[]> {
+    return this.#baseChains(isRaw);
+  }
+
+  async #baseChains(isWanted: (hook: Hook) => boolean): Promise<readonly NatChain[]> {
     const request = { type: READABLE.chain.type, flags: NLM_F.dump, protocol: 0, attributes: [] };
     try {
-      const chains = await this.#connection.ask('list chains', request, readNatChain);
+      const read = (reply: Message) => readBaseChain(reply, isWanted);
+      const chains = await this.#connection.ask('list chains', request, read);
       return chains?.filter((chain) => chain !== undefined) ?? [];
     } catch (error) {
       // A kernel that lacks nf_tables says this of any request to it (nfnetlink.c).
       if (error instanceof NetlinkError && error.code === 'EINVAL') return [];
       throw error;
     }
+  }
+
+  /** The rules of a chain in a table of any family; undefined if there is no such chain. */
+  async rulesOf({
+    family,
+    table,
+    chain,
+  }: Omit<NatChain, 'priority'>): Promise<readonly RuleReply[] | undefined> {
+    const { protocol = 0 } = FAMILY_IDS.find(({ word }) => word === family) ?? {};
+    const { type, flags, nameType } = READABLE.rules;
+    const attributes = [attribute(TABLE_NAME, table), attribute(nameType, chain)];
+    const asked = `list rules ${family} ${table} ${chain}`;
+    return await this.#connection.ask(asked, { type, flags, protocol, attributes }, readRule);
   }
 
   /**

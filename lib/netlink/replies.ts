@@ -73,7 +73,7 @@ export interface RuleReply extends UserData {
   readonly packets: bigint | undefined;
 }
 
-/** A base chain of type nat at the hook postrouting. */
+/** A base chain: of type nat at the hook postrouting, if nothing else is said. */
 export interface NatChain {
   /** As nft(8) names it. */
   readonly family: 'ip' | 'ip6' | 'inet';
@@ -102,7 +102,9 @@ const NFTA_SET_DESC_SIZE = 1;
 const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 const NFTA_RULE = { chain: 2, handle: 3, expressions: 4, userData: 7 } as const;
 
-const NF_INET_POST_ROUTING = 4;
+const [NF_INET_PRE_ROUTING, NF_INET_POST_ROUTING] = [0, 4];
+/** linux/netfilter_ipv4.h */
+const NF_IP_PRI_CONNTRACK = -200;
 
 /** NFPROTO_… in linux/netfilter.h. */
 export const FAMILY_IDS = [{ word: 'inet', protocol: 1 }, NFPROTO.IPv4, NFPROTO.IPv6] as const;
@@ -151,13 +153,23 @@ function readHook(hook: Span): Pick<Hook, 'number' | 'priority'> {
   return { number: u32(find(parts, NFTA_HOOK.number)), priority: u32(find(parts, NFTA_HOOK.priority)) | 0 };
 }
 
+/** Of type nat at the hook postrouting. */
+export function isNat({ type, number }: Hook): boolean {
+  return type === 'nat' && number === NF_INET_POST_ROUTING;
+}
+
+/** At the hook prerouting, before connection tracking. */
+export function isRaw({ number, priority }: Hook): boolean {
+  return number === NF_INET_PRE_ROUTING && priority < NF_IP_PRI_CONNTRACK;
+}
+
 /** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
-export function readNatChain(message: Message): NatChain | undefined {
+export function readBaseChain(message: Message, isWanted: (hook: Hook) => boolean): NatChain | undefined {
   // Only these families have chains of type nat.
   const family = FAMILY_IDS.find(({ protocol }) => protocol === message.payload.bytes[message.payload.start]);
   if (family === undefined) return undefined;
   const { table, name, hook } = readChain(message);
-  if (hook?.type !== 'nat' || hook.number !== NF_INET_POST_ROUTING) return undefined;
+  if (hook === undefined || !isWanted(hook)) return undefined;
   return { family: family.word, table, chain: name, priority: hook.priority };
 }
 

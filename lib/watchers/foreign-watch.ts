@@ -2,9 +2,10 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Host } from '../dataplane/host.ts';
 import { type ForeignFinding, findForeign } from '../foreign/find.ts';
 import { otherAgentFinding } from '../foreign/other-agents.ts';
-import { readNode } from '../foreign/read-node.ts';
+import { readForeign } from '../foreign/read-untracked.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
+import { createIsLocal } from '../node/own-addresses.ts';
 import type { FindPods, OutsidePodRoutes } from '../policy/outside-pods.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Status } from '../status/status.ts';
@@ -88,8 +89,8 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
 
   const foreignNotices = async ({ dataplane, chain, policies }: Own): Promise<NoticesByKey> => {
     const families = policies.map(({ family }) => family);
-    const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
-    const { findings, unread } = await findForeign(node, policies, accepted);
+    const node = await readForeign(host, { families, ownChain: chain, iptables: dataplane.iptables });
+    const { findings, unread } = await findForeign(node, policies, accepted, createIsLocal());
     status.onForeignRules([...otherAgents(), ...findings]);
     return new Map([
       ...findings.map((finding) => [finding.key, () => logFinding(finding)] as const),

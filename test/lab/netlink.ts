@@ -79,6 +79,8 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'hasRange',
     'commit',
     'natChains',
+    'rawChains',
+    'rulesOf',
     'size',
   ] as const;
   return {

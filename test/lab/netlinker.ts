@@ -30,6 +30,8 @@ const netlink: Netlink = {
   hasRange: (...values) => tables.hasRange(...values),
   commit: (changes) => tables.commit(changes),
   natChains: () => tables.natChains(),
+  rawChains: () => tables.rawChains(),
+  rulesOf: (name) => tables.rulesOf(name),
   size: (...values) => tables.size(...values),
   changes: async () => heard.splice(0),
   async raw(messages) {

@@ -5,7 +5,7 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import { kubeProxyDropsInvalid } from '../../../lib/doctor/invalid-packets.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { destinationsOf } from '../../../lib/flows/destinations.ts';
-import { readNode } from '../../../lib/foreign/read-node.ts';
+import { readForeign } from '../../../lib/foreign/read-untracked.ts';
 import { Conntrack } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { createIsLocal, usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
@@ -62,7 +62,7 @@ async function askNode(
   const families = [...new Set(addresses.map(({ family }) => family))];
   const places = await survey(options, host, retry, families);
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
-  const node = await retrying(() => readNode(host, nodeOptions), retry);
+  const node = await retrying(() => readForeign(host, nodeOptions), retry);
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
   const common = { node, bpf: await bpfLinks(host), own: usableSourceAddresses(), isOwn: createIsLocal() };

@@ -109,7 +109,7 @@ export async function explainedLive(
     from === undefined &&
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
-  const verdict = await explainForeign(observed.node, address);
+  const verdict = await explainForeign(observed.node, address, from, observed.isOwn);
   return {
     ...said,
     live: {

@@ -18,6 +18,8 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     hasRange: none,
     commit: none,
     natChains: none,
+    rawChains: none,
+    rulesOf: none,
     size: none,
     ...requests,
   });

@@ -221,6 +221,7 @@ describe('the status', () => {
     const { status, value, series } = create();
     const finding = (rules: number, more: Partial<ForeignFinding> = {}): ForeignFinding => ({
       key: '',
+      effect: 'masquerades',
       family: 'IPv4',
       author: 'docker',
       isAccepted: false,
