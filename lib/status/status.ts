@@ -6,6 +6,7 @@ import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
+import type { ConntrackTable } from '../node/conntrack-table.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import type { OutsidePodRoutes } from '../policy/outside-pods.ts';
 import { addressRequests, bestAddresses, type Family, type Policy } from '../policy/policy.ts';
@@ -75,6 +76,8 @@ export class Status implements Observer {
   /** Config files with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
   #foreign: readonly ForeignFinding[] = [];
+  /** What connection tracking had dropped at the last reading. */
+  #dropped: number | undefined;
   #invalid: InvalidConfig | undefined;
   readonly contest = new Contest();
 
@@ -245,11 +248,27 @@ export class Status implements Observer {
   /** The agent has read the foreign rules. */
   onForeignRules(findings: readonly ForeignFinding[]): void {
     this.#foreign = findings;
-    const rules = (areAccepted: boolean) =>
-      ruleCounts(findings.filter((one) => one.isAccepted === areAccepted));
+    const [accepted = [], others = []] = [true, false].map((is) =>
+      findings.filter((one) => one.isAccepted === is),
+    );
+    const [masquerading = [], exempting = []] = [true, false].map((does) =>
+      others.filter(({ effect }) => (effect === 'masquerades') === does),
+    );
     this.#recorder.record((metrics) => {
-      metrics.replace('foreign_masquerade_rules', rules(false));
-      metrics.replace('accepted_foreign_rules', rules(true));
+      metrics.replace('foreign_masquerade_rules', ruleCounts(masquerading));
+      metrics.replace('foreign_exemption_rules', ruleCounts(exempting));
+      metrics.replace('accepted_foreign_rules', ruleCounts(accepted));
+    });
+  }
+
+  /** The agent has read how full connection tracking is; undefined if it is not loaded. */
+  onConntrack(table: ConntrackTable | undefined): void {
+    const dropped = table === undefined ? 0 : Math.max(0, table.dropped - (this.#dropped ?? table.dropped));
+    this.#dropped = table?.dropped;
+    this.#recorder.record((metrics) => {
+      const used = table === undefined ? [] : [{ labels: {}, value: table.entries / table.most }];
+      metrics.replace('conntrack_usage_ratio', used);
+      metrics.add('conntrack_drops_total', {}, dropped);
     });
   }
 

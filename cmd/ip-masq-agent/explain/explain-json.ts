@@ -49,7 +49,7 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
 }
 
 function liveJson(live: LiveVerdict): object {
-  const { isLocal, kernel, elsewhere, foreign, bpf, invalid } = live;
+  const { isLocal, kernel, elsewhere, foreign, bpf, invalid, egress } = live;
   const { masquerading, exempting, unread } = foreign;
   const endedBy = exempting.find(({ effect, isCertain }) => effect === 'exempts' && isCertain);
   return {
@@ -69,6 +69,7 @@ function liveJson(live: LiveVerdict): object {
     exempting: groupForeignRules(exempting).map(groupJson),
     unread,
     bpfLinks: bpf,
+    ...(egress !== undefined && { egress }),
     invalidPackets: { agent: invalid.agent ?? null, kubeProxyDrops: invalid.kubeProxyDrops },
   };
 }

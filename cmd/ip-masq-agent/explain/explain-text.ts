@@ -124,6 +124,7 @@ function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly s
     ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
     ...live.foreign.unread.map((what) => `  not read: ${what}`),
+    ...(live.egress === undefined || live.isLocal ? [] : [`  ${live.egress}`]),
     ...(wanted === 'masqueraded' && !live.isLocal ? [`  ${invalidText(live)}`] : []),
     ...(live.bpf.length === 0
       ? []

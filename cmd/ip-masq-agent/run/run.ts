@@ -8,6 +8,7 @@ import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
+import { conntrackTable } from '../../../lib/node/conntrack-table.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
@@ -136,7 +137,7 @@ function afterOnly(surroundings: Surroundings): (step: TriggerResult) => Promise
 
 /** What follows each sync. The server and the watchers are loaded only after the first one. */
 function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
-  const { log, triggers } = surroundings;
+  const { log, triggers, status, host } = surroundings;
   const { flags } = surroundings.args;
   const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
   let isServing = false;
@@ -145,6 +146,7 @@ function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise
     triggers.interval = step.interval;
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
+    status.onConntrack(await conntrackTable(host.readText));
     if (step.kind === 'no valid config') return;
     triggers.kernel.onSync({ ...step, isRepair: step.driftBy !== undefined });
     if (step.driftBy !== undefined) warnOfFight(triggers.kernel.repairsInRow, step.driftBy, log);

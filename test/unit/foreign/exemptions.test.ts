@@ -136,9 +136,22 @@ const CASES: readonly Case[] = [
     'masquerades kube-router 10.0.0.0/8 (built in (test)), 192.168.0.0/16 (built in (test)) [set match-set kube-router-pod-subnets src; set match-set not kube-router-pod-subnets dst; set match-set not kube-router-node-ips dst]',
   ],
   [
-    'the agent of GKE and an OpenShift SDN that masks by range (https://github.com/openshift/sdn/pull/423)',
-    ['-A POSTROUTING -s 10.128.0.0/14 -m mark --mark 0x1/0x1 -j RETURN', JUMP],
-    'exempts unknown every destination [source 10.128.0.0/14; mark 0x1/0x1]',
+    'EgressGateway (https://github.com/spidernet-io/egressgateway/pull/2023)',
+    [
+      '-A POSTROUTING -m comment --comment "egw:ymEAarDWTR9SHgDS" -m comment --comment "Accept for egress traffic from pod going to EgressTunnel" -m mark --mark 0x26000000/0xff000000 -j ACCEPT',
+      JUMP,
+    ],
+    'exempts unknown every destination [mark 0x26000000/0xff000000]',
+  ],
+  [
+    'EgressGateway (https://github.com/spidernet-io/egressgateway/issues/1670)',
+    [
+      '-A POSTROUTING -m comment --comment "egw:x1tdBi75jif7GCxh" -m comment --comment "SNAT for egress traffic" -j EGRESSGATEWAY-SNAT-EIP',
+      '-A EGRESSGATEWAY-SNAT-EIP -m set --match-set egress-src-v4-205d1eb3fc1220351 src -m set ! --match-set egress-cluster-cidr-ipv4 dst -m conntrack --ctdir ORIGINAL -j SNAT --to-source 10.18.162.144',
+      JUMP,
+    ],
+    'masquerades unknown 10.0.0.0/8 (built in (test)), 192.168.0.0/16 (built in (test)) [set match-set egress-src-v4-205d1eb3fc1220351 src; set match-set not egress-cluster-cidr-ipv4 dst; conntrack ctdir ORIGINAL]',
+    'exempts unknown every destination [set match-set egress-src-v4-205d1eb3fc1220351 src; set match-set not egress-cluster-cidr-ipv4 dst; conntrack ctdir ORIGINAL]',
   ],
 ];
 
