@@ -19,7 +19,7 @@ interface PacketSet {
   readonly conditions: readonly Condition[];
   /** The rules that lead them from the base chain on; if several lead there, the first. */
   readonly path: readonly Rule[];
-  /** Whether the agent's own chain would follow; undefined if the base chain does not lead there. */
+  /** Whether the agent's own rules would follow; undefined if they are in another base chain, which may follow. */
   readonly isBeforeOwn: boolean | undefined;
   /** Whether the base chain is done with those that a chain returns. */
   readonly isLast: boolean;
@@ -45,7 +45,7 @@ export async function visitDeciding(
 ): Promise<void> {
   const order = await budget.work(() => callersFirst(base, budget));
   const leading = chainsToOwn(base, order);
-  const isBeforeOwn = leading.has(base.name) ? false : undefined;
+  const isBeforeOwn = leading.has(base.name) || base.isAfterOwn ? false : undefined;
   const start = {
     destinations: everything(base.family),
     conditions: [],

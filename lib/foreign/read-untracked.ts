@@ -2,7 +2,7 @@ import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import { complement, formatRange, nothing, rangeSet } from '../cidr/ranges.ts';
 import type { Host } from '../dataplane/host.ts';
 import { noAnswer, type Requests } from '../dataplane/netlink.ts';
-import { NFT_FAMILY } from '../dataplane/nftables/names.ts';
+import { HOOK, NFT_FAMILY, SRCNAT } from '../dataplane/nftables/names.ts';
 import { type Outcome, type Rule, ruleOf, type Test } from '../dataplane/rule.ts';
 import type { Expression } from '../netlink/expressions.ts';
 import type { NatChain, RuleReply } from '../netlink/replies.ts';
@@ -10,13 +10,22 @@ import { type BaseChain, readBaseChain } from './base-chain.ts';
 import { MOST_CHAINS, MOST_LISTED } from './budget.ts';
 import { type NodeOptions, type NodeRules, readNode } from './read-node.ts';
 
-/** Reads what `readNode` reads, and the chains of nf_tables that may keep packets of pods from connection tracking. */
+/**
+ * Reads what `readNode` reads, which of it packets meet after the agent's rules, and the chains of nf_tables that may keep packets of
+ * pods from connection tracking.
+ */
 export async function readForeign(host: Host, options: NodeOptions): Promise<NodeRules> {
   const node = await readNode(host, options);
-  const raw =
-    (await host.netlink?.use((requests) => readRaw(requests, options.families)).catch(noAnswer)) ?? [];
+  const ask = async (requests: Requests) => ({
+    listed: await requests.natChains(),
+    raw: await readRaw(requests, options.families),
+  });
+  const { listed, raw } = (await host.netlink?.use(ask).catch(noAnswer)) ?? { listed: [], raw: [] };
+  const own = options.iptables === undefined ? HOOK.priority : SRCNAT;
+  const after = listed.filter(({ priority }) => priority > own).map(chainTextOf);
+  const nat = node.baseChains.map((base) => ({ ...base, isAfterOwn: after.includes(base.chainText) }));
   const unread = raw.flatMap((base) => base.unread.map((what) => `${base.chainText}: ${what}`));
-  return { ...node, baseChains: [...node.baseChains, ...raw], unread: [...node.unread, ...unread] };
+  return { ...node, baseChains: [...nat, ...raw], unread: [...node.unread, ...unread] };
 }
 
 async function readRaw(requests: Requests, families: readonly Family[]): Promise<readonly BaseChain[]> {

@@ -3,7 +3,8 @@ import { describe, it } from 'node:test';
 import { type Address, parseAddress } from '../../lib/cidr/address.ts';
 import { prefixesOf } from '../../lib/cidr/ranges.ts';
 import { explainForeign, type ForeignRule, findForeignRules, interestOf } from '../../lib/foreign/find.ts';
-import { type NodeRules, readNode } from '../../lib/foreign/read-node.ts';
+import type { NodeRules } from '../../lib/foreign/read-node.ts';
+import { readForeign } from '../../lib/foreign/read-untracked.ts';
 import { ALL, FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
 import { NATIVE } from '../lab/foreign-nftables.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
@@ -31,7 +32,7 @@ const policy = (family: Family) =>
 /** What the agent sees of its own family, where it uses iptables of the lab's mode. */
 async function read(lab: Lab): Promise<NodeRules> {
   const iptables = { mode: lab.mode, suffix: `-${lab.mode}` };
-  return await readNode(lab.host, { families: [lab.family], ownChain: CHAIN, iptables });
+  return await readForeign(lab.host, { families: [lab.family], ownChain: CHAIN, iptables });
 }
 
 async function find(lab: Lab): Promise<readonly ForeignRule[]> {
