@@ -58,9 +58,7 @@ export async function foreignFindings(
     const rules = chains.get(name) ?? [];
     const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
     const texts = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
-    const evidence = texts.filter((text) => {
-      return !isAccepted({ author: authorOf(chainText, [text]), chainText, path: [text] }, accepted);
-    });
+    const evidence = texts.filter((text) => !isAccepted(authorOf(chainText, [text]), text, accepted));
     if (evidence.length === 0) return [];
     const message = `the agent's jump is not the last rule of ${chainText}: the rules after it see traffic that the agent does not masquerade`;
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';

@@ -4,8 +4,10 @@ export interface Author {
   readonly id: string;
   /** `unknown` if names and comments do not show it. */
   readonly name: string;
-  /** One sentence: what to do about a rule of this author. */
+  /** One sentence: what to do about a masquerading rule of this author. */
   readonly remedy: string;
+  /** What --accept-foreign takes for the rule: the id, or if the author is unknown, the table and chain. */
+  readonly acceptAs: string;
 }
 
 /** The id of any other agent of this kind. */
@@ -146,16 +148,14 @@ const SIGNATURES: Readonly<Record<string, readonly [name: string, pattern: RegEx
     /^nftables \S+ io\.systemd\.nat /m,
     'remove IPMasquerade= from the .network file of that link, then run networkctl reload',
   ],
+  [UNKNOWN_ID]: [
+    'unknown',
+    /(?:)/,
+    'find out which program keeps this rule and let it leave these destinations alone; if none does, delete it; if it is meant, accept it (--accept-foreign=PLACE)',
+  ],
 };
 
-const UNKNOWN: Author = {
-  id: UNKNOWN_ID,
-  name: 'unknown',
-  remedy:
-    'find out which program keeps this rule and let it leave these destinations alone; if none does, delete it; if it is meant, accept it by its chain (--accept-foreign=TABLE/CHAIN) or comment (--accept-foreign=comment=TEXT)',
-};
-
-export const AUTHOR_IDS: readonly string[] = [...Object.keys(SIGNATURES), UNKNOWN_ID];
+export const AUTHOR_IDS: readonly string[] = Object.keys(SIGNATURES);
 
 /**
  * Who writes a rule.
@@ -166,41 +166,27 @@ export const AUTHOR_IDS: readonly string[] = [...Object.keys(SIGNATURES), UNKNOW
 export function authorOf(chainText: string, path: readonly string[]): Author {
   const evidence = [`${chainText} `, ...path].join('\n');
   const found = Object.entries(SIGNATURES).find(([, [, pattern]]) => pattern.test(evidence));
-  if (found === undefined) return UNKNOWN;
-  const [id, [name, , remedy]] = found;
-  return { id, name, remedy: remedy.replace('CHAIN', () => chainOf(path)) };
+  const [id = UNKNOWN_ID, [name = '', , remedy = ''] = []] = found ?? [];
+  const [, iptables, nft = ''] = /^(?:-A (\S+)|chain (.*?):)/.exec(path.at(-1) ?? '') ?? [];
+  const place = `${chainText.split(' ').at(-2)}/${iptables ?? nft}`;
+  return {
+    id,
+    name,
+    remedy: remedy.replace('PLACE', () => place).replace('CHAIN', () => iptables ?? nft),
+    acceptAs: id === UNKNOWN_ID ? place : id,
+  };
 }
 
-/** The chain in which a rule stands, as the last text of its path says. */
-function chainOf(path: readonly string[]): string {
-  const [, iptables, nft] = /^(?:-A (\S+)|chain (.*?):)/.exec(path.at(-1) ?? '') ?? [];
-  return iptables ?? nft ?? '';
-}
-
-/** What --accept-foreign takes besides ids of authors: one chain, or what the comment of a rule begins with. */
-const ONE_CHAIN = /^[^/=\s]+\/[^/\s]+$/;
-const ONE_COMMENT = /^comment=(.+)$/;
-
-/** Whether --accept-foreign takes the text. */
+/** Whether --accept-foreign takes the text: an id, a table and chain, or what the comments of rules begin with. */
 export function isAcceptable(text: string): boolean {
-  return AUTHOR_IDS.includes(text) || ONE_CHAIN.test(text) || ONE_COMMENT.test(text);
+  return AUTHOR_IDS.includes(text) || /^(?:[^/=\s]+\/[^/\s]+|comment=.+)$/.test(text);
 }
 
-/** Whether the operator accepts a rule: by its author, by its table and chain, or by its comment. */
-export function isAccepted(
-  {
-    author,
-    chainText,
-    path,
-  }: { readonly author: Author; readonly chainText: string; readonly path: readonly string[] },
-  accepted: readonly string[],
-): boolean {
-  const table = chainText.split(' ').at(-2);
-  const [, quoted, bare] = / (?:--comment|comment(?= ")) (?:"(.*?)"|(\S+))/.exec(path.at(-1) ?? '') ?? [];
-  const comment = quoted ?? bare;
+/** Whether the operator accepts a rule: by its author or, if that is unknown, by its table and chain, or by its comment. */
+export function isAccepted({ id, acceptAs }: Author, rule = '', accepted: readonly string[] = []): boolean {
   return accepted.some((text) => {
-    const start = ONE_COMMENT.exec(text)?.[1];
-    if (start !== undefined) return comment?.startsWith(start) === true;
-    return text === author.id || text === `${table}/${chainOf(path)}`;
+    const [, start] = /^comment=(.+)$/.exec(text) ?? [];
+    if (start === undefined) return text === id || text === acceptAs;
+    return rule.includes(`comment "${start}`) || rule.includes(`--comment ${start}`);
   });
 }

@@ -38,8 +38,6 @@ export interface ForeignRule {
   readonly destinations: RangeSet;
   /** What else must be so for the rule to decide about a packet. */
   readonly conditions: readonly string[];
-  /** Whether it decides about every packet to the destinations. */
-  readonly isCertain: boolean;
   readonly author: Author;
 }
 
@@ -218,10 +216,9 @@ function foreignRule(
 ): ForeignRule {
   const path = rules.map(({ text }) => text);
   const conditions = asked.map(({ text }) => text);
-  const key = [...(effect === 'masquerades' ? [] : [effect]), chainText, ...path, ...conditions].join('\n');
-  const isCertain = rules.every((rule) => rule.conditions.length === 0);
+  const key = [effect, chainText, ...path, ...conditions].join('\n');
   return {
-    ...{ key, effect, family, chainText, path, destinations, conditions, isCertain },
+    ...{ key, effect, family, chainText, path, destinations, conditions },
     author: authorOf(chainText, path),
   };
 }
@@ -259,9 +256,7 @@ function isHairpin({ rule: { destinations }, conditions }: ReachedRule): boolean
 /** The rules by effect, author and base chain. Those of an unknown author stand alone. */
 export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
   const keyOf = ({ key, effect, family, chainText, author }: ForeignRule) =>
-    author.id === UNKNOWN_ID
-      ? key
-      : [family, chainText, author.id, ...(effect === 'masquerades' ? [] : [effect])].join('\n');
+    author.id === UNKNOWN_ID ? key : [effect, family, chainText, author.id].join('\n');
   return [...Map.groupBy(rules, keyOf)].flatMap(([key, members]) =>
     members.slice(0, 1).map((first) => ({ ...first, key, rules: members })),
   );
@@ -283,7 +278,7 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
     effect,
     family,
     author: author.id,
-    isAccepted: rules.every((rule) => isAccepted(rule, accepted)),
+    isAccepted: rules.every((rule) => isAccepted(rule.author, rule.path.at(-1), accepted)),
     rules: rules.length,
     limitsSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
     message: `${describeAuthor(group)} ${MAY[effect](concerned(policy, group))}`,
@@ -295,7 +290,7 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
 /** What to do about the rules. What turns off an author's masquerading says nothing about rules that keep packets from it. */
 export function remedyOf({ effect, author }: Pick<ForeignGroup, 'effect' | 'author'>): string {
   if (effect === 'masquerades') return author.remedy;
-  return `if such packets are to keep their address, list their destinations in nonMasqueradeCIDRs, or accept the rule (--accept-foreign=${author.id === UNKNOWN_ID ? 'TABLE/CHAIN' : author.id}); if not, remove it where ${author.id === UNKNOWN_ID ? 'its program' : author.name} is configured, or delete it`;
+  return `if it is meant, list the destinations in nonMasqueradeCIDRs or accept it (--accept-foreign=${author.acceptAs}); if not, remove the rule where its program is configured, or delete it`;
 }
 
 /** A condition that names the sources of packets, as iptables or nft; not one that names all but some. */

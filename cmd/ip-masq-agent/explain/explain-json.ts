@@ -51,7 +51,6 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
 function liveJson(live: LiveVerdict): object {
   const { isLocal, kernel, elsewhere, foreign, bpf, invalid, egress } = live;
   const { masquerading, exempting, unread } = foreign;
-  const endedBy = exempting.find(({ effect, isCertain }) => effect === 'exempts' && isCertain);
   return {
     agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
@@ -65,7 +64,6 @@ function liveJson(live: LiveVerdict): object {
       differs,
     })),
     foreign: groupForeignRules(masquerading).map(groupJson),
-    endedBy: endedBy === undefined ? null : { where: endedBy.chainText, path: endedBy.path },
     exempting: groupForeignRules(exempting).map(groupJson),
     unread,
     bpfLinks: bpf,

@@ -40,7 +40,7 @@ describe('one address', () => {
       const node = { baseChains: [baseChainOf(lines)], unread: [], skipped: [], samePriority: [] };
       const { masquerading, exempting } = await explainForeign(node, addressFrom(text));
       assert.equal(masquerading.length, rules);
-      const certain = exempting.find(({ isCertain }) => isCertain);
+      const certain = exempting.find(({ conditions }) => conditions.length === 0);
       assert.deepEqual(certain?.path, end === undefined ? undefined : [end]);
     });
   }
