@@ -131,7 +131,7 @@ export const METRICS = {
   ),
   invalid_packets_total: counter(
     ['family'],
-    'Packets that connection tracking refuses and that would leave with the address of a pod, dropped with --invalid-packets=drop. Present only if the rules are in nftables, and not with off.',
+    'Packets that connection tracking refuses or does not track and that would leave with the address of a pod, dropped with --invalid-packets=drop. Present only if the rules are in nftables, and not with off.',
   ),
   invalid_packets_not_dropped: gauge(
     [],

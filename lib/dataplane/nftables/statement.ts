@@ -104,11 +104,11 @@ const ADDRESS_TYPES = [
   'prohibit',
 ];
 
-/** IP_CT_NEW and so on as bits: nft(8) writes their names. */
-export const INVALID = 1n;
+/** The states of packets that no NAT sees: NF_CT_STATE_INVALID_BIT and NF_CT_STATE_UNTRACKED_BIT. nft(8) writes their names. */
+export const INVALID = 0x41n;
 
 /** What nft(8) calls the protocols that have ports, and others that it names without /etc/protocols too. */
-export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n } as const;
+export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n, 'ipv6-icmp': 58n } as const;
 
 /** NF_NAT_RANGE_PROTO_RANDOM, _PERSISTENT and _PROTO_RANDOM_FULLY. */
 export const RANDOM_FULLY = 0x10;
@@ -136,7 +136,7 @@ function matchText(match: Extract<Statement, { readonly kind: 'match' }>): strin
   const { key, isNot = false } = match;
   if ('set' in match) return `${key} ${isNot ? '!= ' : ''}@${match.set}`;
   if ('range' in match) return `${key} ${isNot ? '!= ' : ''}${KEYS[key].write(match.range)}`;
-  if (key === 'ct state' && match.bits === INVALID && !isNot) return 'ct state invalid';
+  if (key === 'ct state' && match.bits === INVALID && !isNot) return 'ct state invalid,untracked';
   return `${key} & 0x${match.bits.toString(16)} ${isNot ? '==' : '!='} 0`;
 }
 
