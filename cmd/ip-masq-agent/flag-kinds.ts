@@ -10,7 +10,7 @@ import {
   type PortRange,
   parsePortRanges,
 } from '../../lib/dataplane/ports.ts';
-import { AUTHOR_IDS } from '../../lib/foreign/author.ts';
+import { AUTHOR_IDS, isAcceptable } from '../../lib/foreign/author.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
@@ -174,9 +174,11 @@ export const configFileNames: FlagKind<readonly string[]> = {
   repeats: false,
 };
 
-export const authors = list('AUTHORS', (author) => {
-  if (AUTHOR_IDS.includes(author)) return author;
-  throw new UsageError(`has ${quote(author)}: write some of ${AUTHOR_IDS.join(', ')}, with commas between`);
+export const authors = list('AUTHORS', (text) => {
+  if (isAcceptable(text)) return text;
+  throw new UsageError(
+    `has ${quote(text)}: write some of ${AUTHOR_IDS.join(', ')}, or TABLE/CHAIN, or comment=TEXT, with commas between`,
+  );
 });
 
 /** CIDRs, each perhaps with `from` and the CIDR that packets come from. */

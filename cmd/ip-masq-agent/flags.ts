@@ -136,7 +136,7 @@ export const FLAGS = {
   'accept-foreign': dataplane(
     authors,
     '',
-    `authors of foreign rules that you know and accept: the agent and doctor do not warn about their rules, and a metric counts them. ${AUTHOR_IDS.join(', ')}`,
+    `authors of foreign rules that you know and accept: the agent and doctor do not warn about their rules, and a metric counts them. ${AUTHOR_IDS.join(', ')}; for single ones the table and chain that they are in, such as nat/SITE, or comment= and the beginning of their comment`,
   ),
   'accept-masqueraded': dataplane(
     cidrList,

@@ -14,6 +14,8 @@ export type Outcome =
   | { readonly kind: 'else' }
   | { readonly kind: 'returns' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  /** No NAT sees the packet any more, because connection tracking is not to see it: NOTRACK, in a chain before that. */
+  | { readonly kind: 'untracks' }
   /** Leads to the agent's own chain. */
   | { readonly kind: 'own' }
   /** The next rule follows. It is a guess for a target that is not known. */

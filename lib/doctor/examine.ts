@@ -17,7 +17,12 @@ import { counted } from '../text/words.ts';
 import { configFindings, podFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
 import { invalidPacketFindings, kubeProxyDropsInvalid } from './invalid-packets.ts';
-import { bpfFindings, capabilityFindings, forwardingFindings } from './machine-findings.ts';
+import {
+  bpfFindings,
+  capabilityFindings,
+  conntrackFindings,
+  forwardingFindings,
+} from './machine-findings.ts';
 import {
   bothModesFindings,
   foreignFindings,
@@ -54,6 +59,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     ...configFindings(configDir, loaded, families, usableSourceAddresses()),
     ...(await podFindings(examiner.findPods, loaded.config, families)),
     ...(await forwardingFindings(host, families)),
+    ...(await conntrackFindings(host)),
     ...(await bpfFindings(host)),
     ...capabilities,
   ];

@@ -27,12 +27,15 @@ export const FINDING_MEANING = {
   'older-agent': "ip-masq-agent v1 or v2 has written rules for the agent's chain",
   'jump-not-last': "rules in POSTROUTING follow the agent's jump",
   'foreign-rule': 'a foreign rule may masquerade traffic that the config does not masquerade',
+  'foreign-exemption':
+    'a foreign rule may keep traffic that the config masquerades from getting an address of the node',
   'kube-proxy-order':
     'kube-proxy uses nftables, the agent iptables: which rules run first depends on restarts',
   'bpf-masquerade': 'BPF programs may masquerade past all rules',
   'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
+  'conntrack-full': 'connection tracking has hardly any room for new connections',
   'forwarding-off': 'the kernel does not forward packets',
   'not-read': 'the doctor could not read something',
 } as const;

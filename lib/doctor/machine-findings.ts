@@ -1,5 +1,6 @@
 import type { Host } from '../dataplane/host.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
+import { conntrackTable } from '../node/conntrack-table.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
 
@@ -27,6 +28,28 @@ export async function forwardingFindings(
     });
   }
   return findings;
+}
+
+/** From this share of its entries on, the table of connection tracking is nearly full. */
+const NEARLY_FULL = 0.9;
+
+/** The finding that connection tracking has no room for new connections, or hardly any. */
+export async function conntrackFindings(host: Host): Promise<readonly Finding[]> {
+  const table = await conntrackTable(host.readText);
+  if (table === undefined || table.entries < NEARLY_FULL * table.most) return [];
+  const { entries, most, dropped } = table;
+  return [
+    {
+      kind: 'conntrack-full',
+      message: `connection tracking holds ${entries} of ${most} connections: when it is full, new connections of pods fail`,
+      evidence: [
+        `nf_conntrack_count = ${entries}, nf_conntrack_max = ${most}`,
+        `refused or forgotten early so far: ${dropped}`,
+      ],
+      remedy:
+        'raise net.netfilter.nf_conntrack_max (kube-proxy sets it: conntrack.maxPerCore and conntrack.min), and find out with conntrack -L who has so many',
+    },
+  ];
 }
 
 /** Links that Cilium makes, also as Dataplane V2 of GKE. */

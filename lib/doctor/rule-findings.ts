@@ -13,10 +13,11 @@ import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
-import { authorOf } from '../foreign/author.ts';
+import { authorOf, isAccepted } from '../foreign/author.ts';
 import { findForeign } from '../foreign/find.ts';
 import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
+import { createIsLocal } from '../node/own-addresses.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { counted, truncated } from '../text/words.ts';
 import type { Finding } from './finding.ts';
@@ -47,20 +48,21 @@ export async function foreignFindings(
   accepted: readonly string[],
 ): Promise<readonly Finding[]> {
   const { baseChains } = node;
-  const { findings: all, unread } = await findForeign(node, policies, accepted);
+  const { findings: all, unread } = await findForeign(node, policies, accepted, createIsLocal());
   const findings = all.filter(({ isAccepted }) => !isAccepted);
   const followers = baseChains.flatMap(({ chainText, family, name, chains }): Finding[] => {
     const rules = chains.get(name) ?? [];
     const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
     const texts = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
-    const evidence = texts.filter((text) => !accepted.includes(authorOf(chainText, [text]).id));
+    const evidence = texts.filter((text) => !isAccepted(authorOf(chainText, [text]), text, accepted));
     if (evidence.length === 0) return [];
     const message = `the agent's jump is not the last rule of ${chainText}: the rules after it see traffic that the agent does not masquerade`;
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
     return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
   });
-  const foreign = findings.map(({ family, message, evidence, remedy }): Finding => {
-    return { kind: 'foreign-rule', family, message, evidence, remedy };
+  const foreign = findings.map(({ effect, family, message, evidence, remedy }): Finding => {
+    const kind = effect === 'masquerades' ? 'foreign-rule' : 'foreign-exemption';
+    return { kind, family, message, evidence, remedy };
   });
   const blind = unread.map((what): Finding => {
     const remedy = 'this is a limit of one reading, or an error: look at these rules by hand';
@@ -152,7 +154,7 @@ function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
   const message =
     'the rules of the agent are there, but no agent runs on this node: they follow no change of the config, and nobody repairs them';
   const remedy =
-    "look at the node's pod of the DaemonSet: why does it not run? If none is to run here, remove the rules: ip-masq-agent cleanup";
+    "if they are of --once, this is as it must be: run it again after each change; else look at the node's pod of the DaemonSet: why does it not run? Only if the node is to have no rules, remove them: ip-masq-agent cleanup";
   return [{ kind: 'no-agent', message, evidence, remedy }];
 }
 

@@ -1,12 +1,14 @@
 import type { Family } from '../cidr/address.ts';
 import type { Rule } from '../dataplane/rule.ts';
 
-/** A chain of type nat at the postrouting hook, as packets of one family meet it. */
+/** A chain of type nat at the postrouting hook, or one before connection tracking, as packets of one family meet it. */
 export interface BaseChain {
   /** Such as `iptables (nft) nat POSTROUTING` or `nftables inet kindnet-ipmasq postrouting`. */
   readonly chainText: string;
   readonly family: Family;
   readonly name: string;
+  /** Whether packets are known to meet it after the agent's own rules, which are in another one. */
+  readonly isAfterOwn?: boolean;
   /** The rules of this chain and of every chain that it leads to. One that is missing passes everything on. */
   readonly chains: ReadonlyMap<string, readonly Rule[]>;
   /** What could not be read of them, in words. */

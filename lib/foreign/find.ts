@@ -1,42 +1,59 @@
-import { ADDRESS_BITS, type Address, type Family } from '../cidr/address.ts';
-import { intersection, prefixesOf, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { ADDRESS_BITS, type Address, type Family, parseAddress } from '../cidr/address.ts';
+import {
+  complement,
+  formatRange,
+  intersection,
+  prefixesOf,
+  type RangeSet,
+  rangeOf,
+  rangeSet,
+  sameRanges,
+  union,
+} from '../cidr/ranges.ts';
+import { MULTICAST } from '../cidr/reserved.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import { notMasqueradedDestinations } from '../policy/flatten.ts';
-import type { Entry, Policy } from '../policy/policy.ts';
+import { allowedSources, type Policy } from '../policy/policy.ts';
 import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { truncated, truncatedText } from '../text/words.ts';
-import { type Author, authorOf } from './author.ts';
+import { type Author, authorOf, isAccepted, UNKNOWN_ID } from './author.ts';
 import type { BaseChain } from './base-chain.ts';
 import { ANALYSE_MS, Budget, MOST_FINDINGS, TooManyRules } from './budget.ts';
-import { endBeforeOwn, type ReachedRule, visitMasquerading } from './reach.ts';
+import { type ReachedRule, visitDeciding } from './reach.ts';
 import type { NodeRules } from './read-node.ts';
 
-/** A foreign rule that may masquerade packets to some destinations. */
+/** What a foreign rule may do to packets, against the config: give them an address of the node, or keep them from getting it. */
+export type Effect = 'masquerades' | 'exempts' | 'untracks';
+
+/** A foreign rule that may decide otherwise than the config about packets to some destinations. */
 export interface ForeignRule {
   /** Equal for the same rule in the same chain at another time, whatever the policy. */
   readonly key: string;
+  readonly effect: Effect;
   readonly family: Family;
   readonly chainText: string;
   /** The rules that lead to it, as their tool writes them; the last one is the rule itself. */
   readonly path: readonly string[];
   readonly destinations: RangeSet;
-  /** What else must be so for the rule to masquerade a packet. */
+  /** What else must be so for the rule to decide about a packet. */
   readonly conditions: readonly string[];
   readonly author: Author;
   /** The command that deletes the rule; undefined if it is not known. */
   readonly deletion?: string | undefined;
 }
 
-/** Foreign rules of one author in one base chain: a CNI plugin makes one for each pod. */
-export interface ForeignGroup extends Pick<ForeignRule, 'key' | 'family' | 'chainText' | 'author'> {
+/** Foreign rules of one author in one base chain with one effect: a CNI plugin makes one for each pod. */
+export interface ForeignGroup
+  extends Pick<ForeignRule, 'key' | 'effect' | 'family' | 'chainText' | 'author'> {
   readonly rules: readonly ForeignRule[];
 }
 
-/** Foreign rules of one author that may masquerade what the policies leave alone: whose, where, and which entries they concern. */
+/** Foreign rules of one author that may decide otherwise than the policies: whose, where, and what they concern. */
 export interface ForeignFinding extends Advice {
   /** Equal for the same author in the same base chain at another time. */
   readonly key: string;
+  readonly effect: Effect;
   readonly family: Family;
   readonly author: string;
   readonly isAccepted: boolean;
@@ -54,21 +71,45 @@ export interface ForeignFindings {
   readonly unread: readonly string[];
 }
 
+/** What packets a search is about. */
+export interface Interest {
+  /** Destinations that foreign rules must not masquerade. */
+  readonly inside: RangeSet;
+  /** Destinations whose packets foreign rules must not keep from the agent's rules. */
+  readonly outside: RangeSet;
+  /** The only sources of packets that the agent masquerades; undefined for any. */
+  readonly sources?: RangeSet | undefined;
+  /** Whether an address is the node's own, so that packets may as well leave with it. */
+  readonly isOwn: (address: Address) => boolean;
+}
+
+/** No address is the node's own: for whoever cannot know. */
+const NOT_OWN = () => false;
+
+/** What must not happen to packets that a policy decides about. Nobody masquerades multicast. */
+export function interestOf(policy: Policy, isOwn: Interest['isOwn'] = NOT_OWN): Interest {
+  const inside = notMasqueradedDestinations(policy);
+  const multicast = MULTICAST[policy.family].map(({ prefix }) => rangeOf(prefix));
+  const outside = complement(union(inside, rangeSet(policy.family, multicast)));
+  return { inside, outside, sources: allowedSources(policy), isOwn };
+}
+
 /**
- * Finds the rules of a node that may masquerade what the policies leave alone, by author and base chain.
+ * Finds the rules of a node that may decide otherwise than the policies, by author and base chain.
  *
- * @param accepted the ids of authors whose rules the operator knows and accepts
+ * @param accepted what the operator knows and accepts, as --accept-foreign names it
  */
 export async function findForeign(
-  { baseChains, unread }: NodeRules,
+  { baseChains, unread }: Pick<NodeRules, 'baseChains' | 'unread'>,
   policies: readonly Policy[],
   accepted: readonly string[] = [],
+  isOwn: Interest['isOwn'] = NOT_OWN,
   budget = new Budget(ANALYSE_MS),
 ): Promise<ForeignFindings> {
   const words = new Set(unread);
   const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
   for (const policy of policies) {
-    const found = await findForeignRules(baseChains, notMasqueradedDestinations(policy), budget);
+    const found = await findForeignRules(baseChains, interestOf(policy, isOwn), budget);
     for (const what of found.unread) words.add(what);
     for (const group of groupForeignRules(found.rules)) groups.push({ group, policy });
   }
@@ -83,49 +124,71 @@ export async function findForeign(
 export interface ForeignVerdict {
   /** Rules that may masquerade packets to it, whatever the policy says of it. */
   readonly masquerading: readonly ForeignRule[];
-  /** A rule without conditions (ACCEPT, RETURN or the like) that ends the chain before the agent's own is met; its path. */
-  readonly endedBy: { readonly chainText: string; readonly path: readonly string[] } | undefined;
+  /** Rules that may keep packets to it from being masqueraded. */
+  readonly exempting: readonly ForeignRule[];
   /** What could not be read or analysed, in words. */
   readonly unread: readonly string[];
 }
 
-/** Which foreign rules decide about packets to an address that is not one of the node's own. */
+/** Which foreign rules decide about packets to an address that is not one of the node's own, from an address or from any. */
 export async function explainForeign(
-  { baseChains, unread }: NodeRules,
-  { family, value }: Address,
+  { baseChains, unread }: Pick<NodeRules, 'baseChains' | 'unread'>,
+  address: Address,
+  from?: Address,
+  isOwn: Interest['isOwn'] = NOT_OWN,
   budget = new Budget(ANALYSE_MS),
 ): Promise<ForeignVerdict> {
-  const only = rangeSet(family, [{ first: value, last: value }]);
-  const mayMatch = ({ destinations }: Rule) => intersection(destinations, only).ranges.length > 0;
+  const { family } = address;
+  const only = setOf(address);
+  const narrow = (rule: Rule): readonly Rule[] => {
+    if (!meet(rule.destinations, only)) return [];
+    if (from === undefined) return [rule];
+    // Whether a packet comes from there is known.
+    const asked = rule.conditions.map((one) => one.sources && meet(one.sources, setOf(from)));
+    if (asked.includes(false)) return [];
+    return [{ ...rule, conditions: rule.conditions.filter((_, index) => asked[index] === undefined) }];
+  };
   const narrowed = baseChains
     .filter((base) => base.family === family)
     .map((base): BaseChain => {
-      const chains = [...base.chains].map(([name, rules]) => [name, rules.filter(mayMatch)] as const);
+      const chains = [...base.chains].map(([name, rules]) => [name, rules.flatMap(narrow)] as const);
       return { ...base, chains: new Map(chains) };
     });
-  const [endedBy] = narrowed.flatMap((base) => {
-    const path = endBeforeOwn(base)?.map(({ text }) => text);
-    return path === undefined ? [] : [{ chainText: base.chainText, path }];
-  });
-  const { rules, unread: more } = await findForeignRules(narrowed, only, budget);
-  return { masquerading: rules, endedBy, unread: [...unread, ...more] };
+  const interest = { inside: only, outside: only, isOwn };
+  const { rules, unread: more } = await findForeignRules(narrowed, interest, budget);
+  return {
+    masquerading: rules.filter(({ effect }) => effect === 'masquerades'),
+    exempting: rules.filter(({ effect }) => effect !== 'masquerades'),
+    unread: [...unread, ...more],
+  };
 }
 
-/** The rules that may masquerade packets to these destinations: all, or those found within the budget. */
+function setOf({ family, value }: Address): RangeSet {
+  return rangeSet(family, [{ first: value, last: value }]);
+}
+
+function meet(a: RangeSet, b: RangeSet): boolean {
+  return intersection(a, b).ranges.length > 0;
+}
+
+/** The rules that may decide otherwise than they should: all, or those found within the budget. */
 export async function findForeignRules(
   baseChains: readonly BaseChain[],
-  interesting: RangeSet,
+  interest: Interest,
   budget = new Budget(ANALYSE_MS),
 ): Promise<{ readonly rules: readonly ForeignRule[]; readonly unread: readonly string[] }> {
   const rules = new Map<string, ForeignRule>();
   try {
     for (const base of baseChains) {
-      if (base.family !== interesting.family) continue;
-      await visitMasquerading(base, budget, (reached) => {
-        const destinations = intersection(reached.destinations, interesting);
-        if (destinations.ranges.length === 0 || isHairpin(reached)) return;
-        const rule = foreignRule(base, reached, destinations);
-        rules.set(rule.key, rule);
+      if (base.family !== interest.inside.family) continue;
+      await visitDeciding(base, budget, (reached) => {
+        for (const effect of effectsOf(reached, interest)) {
+          const wanted = effect === 'masquerades' ? interest.inside : interest.outside;
+          const destinations = intersection(reached.destinations, wanted);
+          if (destinations.ranges.length === 0 || isHarmless(reached, effect, interest)) continue;
+          const rule = foreignRule(base, reached, effect, destinations);
+          rules.set(rule.key, rule);
+        }
       });
     }
     return { rules: [...rules.values()], unread: [] };
@@ -135,56 +198,102 @@ export async function findForeignRules(
   }
 }
 
+/** NAT to another address than the node's, before the agent's rules or perhaps before them, masquerades and exempts. */
+function effectsOf({ effect, rule, isBeforeOwn }: ReachedRule, { isOwn }: Interest): readonly Effect[] {
+  if (effect === 'untracks') return [effect];
+  // Of another base chain, what the agent's chain does not follow, its rules see all the same.
+  if (effect !== 'masquerades') return isBeforeOwn ? ['exempts'] : [];
+  const to = rule.outcome.kind === 'masquerades' ? rule.outcome.to : undefined;
+  const address =
+    to === undefined ? undefined : (parseAddress(to) ?? parseAddress(to.replace(/^\[|\]?:\d.*$/g, '')));
+  const replaces = to !== undefined && (address === undefined || !isOwn(address));
+  return replaces && isBeforeOwn !== false ? [effect, 'exempts'] : [effect];
+}
+
 function foreignRule(
   { chainText, family }: BaseChain,
-  { path: rules, conditions }: ReachedRule,
+  { path: rules, conditions: asked }: ReachedRule,
+  effect: Effect,
   destinations: RangeSet,
 ): ForeignRule {
   const path = rules.map(({ text }) => text);
-  const key = [chainText, ...path, ...conditions].join('\n');
+  const conditions = asked.map(({ text }) => text);
+  const key = [effect, chainText, ...path, ...conditions].join('\n');
   return {
-    ...{ key, family, chainText, path, destinations, conditions },
+    ...{ key, effect, family, chainText, path, destinations, conditions },
     author: authorOf(chainText, path),
     deletion: rules.at(-1)?.deletion,
   };
 }
 
-/**
- * Whether it is only about a pod that reaches itself through a Service or a host port: portmap and Docker write one
- * rule per pod whose source is its destination; kube-proxy in IPVS mode has a set of such pairs.
- */
+/** Conditions and comments of rules for packets that are not of pods, that proxies send, or that pods send to themselves. */
+const HARMLESS =
+  /\bKUBE-(?:6-)?LOOP-BACK\b|^(?:output interface|oifname|oif) "?lo"?$|^(?:addrtype src-type LOCAL|fib saddr type local)$|^owner |\bcilium: NOTRACK for (?:L7 )?proxy\b/;
+
+/** The addresses that a pod can have: not those of loopback, from which Docker's name server answers in nodes of kind. */
+const OF_PODS: Readonly<Record<Family, RangeSet>> = {
+  IPv4: complement(rangeSet('IPv4', [{ first: 127n << 24n, last: (128n << 24n) - 1n }])),
+  IPv6: complement(rangeSet('IPv6', [{ first: 1n, last: 1n }])),
+};
+
+function isHarmless(reached: ReachedRule, effect: Effect, interest: Interest): boolean {
+  const { conditions, destinations, path } = reached;
+  const texts = [...conditions, ...path].map(({ text }) => text);
+  if (isHairpin(reached) || texts.some((text) => HARMLESS.test(text))) return true;
+  const asked = conditions.map((one) => one.sources).filter((sources) => sources !== undefined);
+  const sources = asked.reduce(intersection, OF_PODS[destinations.family]);
+  const isElsewhere = effect !== 'masquerades' && interest.sources && !meet(sources, interest.sources);
+  return sources.ranges.length === 0 || isElsewhere === true;
+}
+
+/** Whether it is only about a pod that reaches itself through a host port: portmap and Docker write one rule per pod. */
 function isHairpin({ rule: { destinations }, conditions }: ReachedRule): boolean {
-  if (conditions.some((text) => text.includes('KUBE-LOOP-BACK'))) return true;
   const [range, ...more] = destinations.ranges;
   if (range === undefined || more.length > 0 || range.first !== range.last) return false;
   const [host = ''] = prefixesOf(destinations).map(({ text }) => text);
   const address = host.slice(0, -`/${ADDRESS_BITS[destinations.family]}`.length);
   const pair = [`source ${host}`, `ip saddr ${address}`, `ip6 saddr ${address}`];
-  return pair.some((text) => conditions.includes(text));
+  return conditions.some(({ text }) => pair.includes(text));
 }
 
-/** The rules by author and base chain. Those of an unknown author stand alone. */
+/** The rules by effect, author and base chain. Those of an unknown author stand alone. */
 export function groupForeignRules(rules: readonly ForeignRule[]): readonly ForeignGroup[] {
-  const keyOf = ({ key, family, chainText, author }: ForeignRule) =>
-    author.id === 'unknown' ? key : [family, chainText, author.id].join('\n');
+  const keyOf = ({ key, effect, family, chainText, author }: ForeignRule) =>
+    author.id === UNKNOWN_ID ? key : [effect, family, chainText, author.id].join('\n');
   return [...Map.groupBy(rules, keyOf)].flatMap(([key, members]) =>
     members.slice(0, 1).map((first) => ({ ...first, key, rules: members })),
   );
 }
 
+/** What rules with each effect may do, after whose they are and where. */
+const MAY: Readonly<Record<Effect, (destinations: string) => string>> = {
+  masquerades: (to) => `may masquerade traffic to ${to}, which the config does not masquerade`,
+  exempts: (to) =>
+    `may keep traffic to ${to}, which the config masquerades, from getting an address of the node`,
+  untracks: (to) =>
+    `may keep traffic to ${to}, which the config masquerades, from connection tracking, so that no NAT sees it`,
+};
+
 function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[]): ForeignFinding {
-  const { key, family, rules, author } = group;
+  const { key, effect, family, rules, author } = group;
   return {
     key,
+    effect,
     family,
     author: author.id,
-    isAccepted: accepted.includes(author.id),
+    isAccepted: rules.every((rule) => isAccepted(rule.author, rule.path.at(-1), accepted)),
     rules: rules.length,
     limitsSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
-    message: `${describeAuthor(group)} may masquerade traffic to ${named(concerned(policy, rules))}, which the config does not masquerade`,
+    message: `${describeAuthor(group)} ${MAY[effect](concerned(policy, group))}`,
     evidence: foreignEvidence(group),
-    remedy: author.remedy,
+    remedy: remedyOf(group),
   };
+}
+
+/** What to do about the rules. What turns off an author's masquerading says nothing about rules that keep packets from it. */
+export function remedyOf({ effect, author }: Pick<ForeignGroup, 'effect' | 'author'>): string {
+  if (effect === 'masquerades') return author.remedy;
+  return `if it is meant, list the destinations in nonMasqueradeCIDRs or accept it (--accept-foreign=${author.acceptAs}); if not, remove the rule where its program is configured, or delete it`;
 }
 
 /** A condition that names the sources of packets, as iptables or nft; not one that names all but some. */
@@ -192,7 +301,7 @@ const FROM_SOURCES = /^(?:source|ip6? saddr) (?!not |!= )/;
 
 /** Whose rules, and where: the beginning of a sentence. */
 export function describeAuthor({ author, chainText, rules }: ForeignGroup): string {
-  const who = author.id === 'unknown' ? 'an unknown author' : author.name;
+  const who = author.id === UNKNOWN_ID ? 'an unknown author' : author.name;
   return `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${who} in ${chainText}`;
 }
 
@@ -210,16 +319,18 @@ export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonl
 
 const NAMED = 4;
 
-function named(entries: readonly Entry[]): string {
-  return truncatedText(entries, NAMED, ({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
-}
-
-function concerned({ family, entries }: Policy, rules: readonly ForeignRule[]): readonly Entry[] {
-  const ranges = rules.flatMap(({ destinations }) => destinations.ranges);
-  const all = rangeSet(family, ranges);
-  return entries.filter(
-    ({ verdict, prefix }) =>
-      verdict === 'not_masqueraded' &&
-      intersection(all, rangeSet(family, [rangeOf(prefix)])).ranges.length > 0,
+/** The destinations that the rules concern: entries of the policy, or addresses that no entry names. */
+function concerned(policy: Policy, { effect, family, rules }: ForeignGroup): string {
+  const all = rangeSet(
+    family,
+    rules.flatMap(({ destinations }) => destinations.ranges),
   );
+  if (effect !== 'masquerades') {
+    if (sameRanges(all.ranges, interestOf(policy).outside.ranges)) return 'every destination';
+    return truncatedText(all.ranges, NAMED, (range) => formatRange(family, range));
+  }
+  const entries = policy.entries.filter(
+    ({ verdict, prefix }) => verdict === 'not_masqueraded' && meet(all, rangeSet(family, [rangeOf(prefix)])),
+  );
+  return truncatedText(entries, NAMED, ({ prefix, origin }) => `${prefix.text} (${formatOrigin(origin)})`);
 }

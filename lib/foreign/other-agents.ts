@@ -17,6 +17,7 @@ export function otherAgentFinding(found: RulesAtLocation, accepted: readonly str
   const who = isOfOlderAgent(rules) ? 'ip-masq-agent v1 or v2' : 'another agent';
   return {
     key: `others ${ruleLocationName(found)}`,
+    effect: 'masquerades',
     family,
     author: OTHER_AGENT,
     isAccepted: accepted.includes(OTHER_AGENT),

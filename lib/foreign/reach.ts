@@ -16,42 +16,79 @@ import type { Budget } from './budget.ts';
 interface PacketSet {
   readonly destinations: RangeSet;
   /** What else is so for all of them. */
-  readonly conditions: readonly string[];
+  readonly conditions: readonly Condition[];
   /** The rules that lead them from the base chain on; if several lead there, the first. */
   readonly path: readonly Rule[];
+  /** Whether the agent's own rules would follow; undefined if they are in another base chain, which may follow. */
+  readonly isBeforeOwn: boolean | undefined;
+  /** Whether the base chain is done with those that a chain returns. */
+  readonly isLast: boolean;
 }
 
-/** A masquerading rule, and the packets that may reach it; the last rule of their path is the rule itself. */
+/** A rule that decides about packets, and the packets that may reach it; the last rule of their path is the rule itself. */
 export interface ReachedRule extends PacketSet {
+  /** `ends`: the packets leave the base chain without NAT, or are dropped. */
+  readonly effect: 'masquerades' | 'untracks' | 'ends';
   readonly rule: Rule;
 }
 
 /**
- * Visits the masquerading rules that packets may reach. It takes each chain once, with the packets of all rules that lead to it
- * together, so it may name more packets than reach a rule, never fewer.
+ * Visits the rules that decide about packets that may reach them. It takes each chain once, with the packets of all rules that
+ * lead to it together, so it may name more packets than reach a rule, never fewer.
  *
  * @throws {TooMany}
  */
-export async function visitMasquerading(
+export async function visitDeciding(
   base: BaseChain,
   budget: Budget,
   visit: (reached: ReachedRule) => void,
 ): Promise<void> {
-  const start = { destinations: everything(base.family), conditions: [], path: [] };
+  const order = await budget.work(() => callersFirst(base, budget));
+  const leading = chainsToOwn(base, order);
+  const isBeforeOwn = leading.has(base.name) || base.isAfterOwn ? false : undefined;
+  const start = {
+    destinations: everything(base.family),
+    conditions: [],
+    path: [],
+    isBeforeOwn,
+    isLast: true,
+  };
   const entering = new Map<string, PacketSet>([[base.name, start]]);
-  for (const chain of await budget.work(() => callersFirst(base, budget))) {
+  for (const chain of order) {
     const packets = entering.get(chain);
     if (packets === undefined) continue;
     await budget.work(() => {
-      for (const { rule, ...next } of reachedRules(packets, base.chains.get(chain) ?? [], budget)) {
-        if (rule.outcome.kind === 'masquerades') visit({ rule, ...next });
-        else if ('chain' in rule.outcome) {
-          const other = entering.get(rule.outcome.chain);
-          entering.set(rule.outcome.chain, other === undefined ? next : together(other, next));
-        }
+      const rules = base.chains.get(chain) ?? [];
+      const lastToOwn = rules.findLastIndex((rule) => leadsToOwn(rule, leading));
+      for (const { rule, ...next } of reachedRules(packets, rules, lastToOwn, budget)) {
+        const effect = EFFECTS[rule.outcome.kind];
+        if (effect !== undefined) visit({ rule, effect, ...next });
+        if (!('chain' in rule.outcome)) continue;
+        const other = entering.get(rule.outcome.chain);
+        entering.set(rule.outcome.chain, other === undefined ? next : together(other, next));
       }
     });
   }
+}
+
+const EFFECTS: Readonly<Partial<Record<Outcome['kind'], ReachedRule['effect']>>> = {
+  masquerades: 'masquerades',
+  untracks: 'untracks',
+  ends: 'ends',
+  returns: 'ends',
+  else: 'ends',
+};
+
+/** The chains that lead to the agent's own. */
+function chainsToOwn({ chains }: BaseChain, order: readonly string[]): ReadonlySet<string> {
+  const leading = new Set<string>();
+  for (const name of order.toReversed())
+    if (chains.get(name)?.some((rule) => leadsToOwn(rule, leading))) leading.add(name);
+  return leading;
+}
+
+function leadsToOwn({ outcome }: Rule, leading: ReadonlySet<string>): boolean {
+  return outcome.kind === 'own' || ('chain' in outcome && leading.has(outcome.chain));
 }
 
 /** The chains in an order in which each follows all that lead to it, unless they lead in a circle. */
@@ -71,20 +108,61 @@ function callersFirst({ name: base, chains }: BaseChain, budget: Budget): readon
   return order.toReversed();
 }
 
-/** The rules of a chain that masquerade or lead on, and the packets that may reach them. */
-function* reachedRules(packets: PacketSet, rules: readonly Rule[], budget: Budget): Generator<ReachedRule> {
+type Reached = Omit<ReachedRule, 'effect'>;
+
+/**
+ * The rules of a chain that decide or lead on, and the packets that may reach them.
+ *
+ * @param lastToOwn the index of the last rule that leads to the agent's own chain; -1 if none does
+ */
+function* reachedRules(
+  packets: PacketSet,
+  rules: readonly Rule[],
+  lastToOwn: number,
+  budget: Budget,
+): Generator<Reached> {
   const taken = new TakenDestinations(packets.destinations.family);
-  for (const rule of rules) {
+  const reach = (rule: Rule, index: number, path: readonly Rule[]): Reached => ({
+    rule,
+    destinations: intersection(packets.destinations, taken.leftFor(rule)),
+    conditions: distinct([...packets.conditions, ...rule.conditions]),
+    path,
+    isBeforeOwn: packets.isBeforeOwn === undefined ? undefined : packets.isBeforeOwn || index < lastToOwn,
+    isLast: packets.isLast && rule.outcome.kind !== 'jump',
+  });
+  const decides = ({ outcome: { kind } }: Rule, index: number): boolean => {
+    if (LEADING_ON.includes(kind)) return true;
+    // Thousands of rules that return from a chain of another agent decide nothing.
+    if (kind === 'returns' && !packets.isLast) return false;
+    return EFFECTS[kind] !== undefined && (packets.isBeforeOwn === true || index < lastToOwn);
+  };
+  for (const [index, rule] of rules.entries()) {
     budget.check();
-    const { kind } = rule.outcome;
-    if (kind === 'masquerades' || kind === 'jump' || kind === 'goto') {
-      const destinations = intersection(packets.destinations, taken.leftFor(rule));
-      const conditions = new Set([...packets.conditions, ...rule.conditions.map(({ text }) => text)]);
-      if (destinations.ranges.length > 0)
-        yield { rule, destinations, conditions: [...conditions], path: [...packets.path, rule] };
-    }
-    if (kind !== 'jump' && kind !== 'own' && kind !== 'goes on') taken.take(rule);
+    const reached = decides(rule, index) ? reach(rule, index, [...packets.path, rule]) : undefined;
+    if (reached !== undefined && reached.destinations.ranges.length > 0) yield reached;
+    if (!GOING_ON.includes(rule.outcome.kind)) taken.take(rule);
   }
+  // What falls off the end of a chain that a goto has led to does not come back.
+  const goto = packets.path.at(-1);
+  if (goto?.outcome.kind !== 'goto') return;
+  const end: Rule = {
+    ...goto,
+    destinations: packets.destinations,
+    conditions: [],
+    outcome: { kind: 'returns' },
+  };
+  if (!decides(end, rules.length)) return;
+  const fallen = reach(end, rules.length, packets.path);
+  if (fallen.destinations.ranges.length > 0) yield fallen;
+}
+
+/** What is of interest wherever the agent's own chain is. */
+const LEADING_ON: readonly Outcome['kind'][] = ['jump', 'goto', 'masquerades', 'untracks'];
+/** After these, packets go on in the same chain. */
+const GOING_ON: readonly Outcome['kind'][] = ['jump', 'own', 'goes on', 'untracks'];
+
+function distinct(conditions: readonly Condition[]): readonly Condition[] {
+  return [...new Map(conditions.map((one) => [one.text, one])).values()];
 }
 
 /** What earlier rules of a chain have taken from the later ones: destinations, by the conditions of the earlier rules. */
@@ -127,46 +205,10 @@ function keyOf(conditions: readonly Condition[]): string {
 /** The packets of both sets: only the conditions of both hold for all of them. */
 function together(first: PacketSet, other: PacketSet): PacketSet {
   return {
-    ...first,
     destinations: union(first.destinations, other.destinations),
-    conditions: first.conditions.filter((text) => other.conditions.includes(text)),
+    conditions: first.conditions.filter(({ text }) => other.conditions.some((one) => one.text === text)),
+    path: first.path,
+    isBeforeOwn: first.isBeforeOwn || other.isBeforeOwn,
+    isLast: first.isLast || other.isLast,
   };
-}
-
-/**
- * The rules that lead packets to one address to the end of the base chain, without NAT, before they meet the agent's
- * chain; undefined if they meet it, or may meet it.
- *
- * @param base narrowed to the address
- */
-export function endBeforeOwn({ name, chains }: BaseChain): readonly Rule[] | undefined {
-  const known = new Map<string, readonly Rule[]>();
-  /** The rules that lead packets, which may fulfil any condition, but need not, out of a chain; none at its end. */
-  const walk = (chain: string): readonly Rule[] => {
-    const before = known.get(chain);
-    if (before !== undefined) return before;
-    // Chains that lead in a circle come back.
-    known.set(chain, []);
-    for (const rule of chains.get(chain) ?? []) {
-      const inner = 'chain' in rule.outcome ? walk(rule.outcome.chain) : [];
-      const path = [rule, ...(COMING_BACK.includes(lastKind(inner)) ? [] : inner)];
-      const kind = lastKind(path);
-      if (kind === 'goes on' || kind === 'jump' || (kind !== 'own' && rule.conditions.length > 0)) continue;
-      known.set(chain, path);
-      return path;
-    }
-    return [];
-  };
-  const path = walk(name);
-  const kind = lastKind(path);
-  const leadsToOurs = [...chains.values()].flat().some(({ outcome }) => outcome.kind === 'own');
-  if (!leadsToOurs || kind === undefined || kind === 'own' || kind === 'masquerades') return undefined;
-  return path;
-}
-
-/** What the last rule of a path does if packets then go on behind the jump that has led them there, if one has. */
-const COMING_BACK: readonly (Outcome['kind'] | undefined)[] = ['returns', 'goto', undefined];
-
-function lastKind(path: readonly Rule[]): Outcome['kind'] | undefined {
-  return path.at(-1)?.outcome.kind;
 }

@@ -6,8 +6,8 @@ import { findCommand } from '../dataplane/iptables/detect.ts';
 import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
 import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
 import { createTool, type Tool } from '../dataplane/iptables/tool.ts';
-import { noAnswer, whyNoNetlink } from '../dataplane/netlink.ts';
-import { INTERIM_TABLE, TABLE } from '../dataplane/nftables/names.ts';
+import { noAnswer, type Requests, whyNoNetlink } from '../dataplane/netlink.ts';
+import { HOOK, INTERIM_TABLE, SRCNAT, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
 import { TABLE_FAMILIES } from '../netlink/messages.ts';
 import type { NatChain } from '../netlink/replies.ts';
@@ -26,7 +26,7 @@ export interface NodeOptions {
   readonly iptables: Dataplane['iptables'];
 }
 
-/** The rules of the node that may masquerade. */
+/** The rules of the node that may masquerade, or keep packets of pods from connection tracking. */
 export interface NodeRules {
   readonly baseChains: readonly BaseChain[];
   /** What could not be read, in words; the same words as long as it is the same. */
@@ -39,9 +39,6 @@ export interface NodeRules {
 
 /** kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. Its maps have an element for each Service. */
 const SKIPPED_TABLE = 'kube-proxy';
-
-/** The priority of the chains of iptables: NF_IP_PRI_NAT_SRC in linux/netfilter_ipv4.h. */
-const SRCNAT = 100;
 
 /**
  * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, and what they lead to.
@@ -56,7 +53,11 @@ export async function readNode(
 ): Promise<NodeRules> {
   const { families, iptables } = options;
   const reader = { host, options, budget };
-  const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
+  const ask = async (requests: Requests) => [
+    ...(await requests.natChains()),
+    ...(await requests.rawChains()),
+  ];
+  const listed = await host.netlink?.use(ask).catch(noAnswer);
   const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
   const baseChains: BaseChain[] = [];
   try {
@@ -142,9 +143,17 @@ interface Reader {
   readonly budget: Budget;
 }
 
+/** The chains of iptables-nft, by the names of their tables in nf_tables. */
+const OF_IPTABLES: readonly string[] = [`nat ${POSTROUTING}`, 'raw PREROUTING'];
+
 function chainTextOf({ family, table, chain }: NatChain): string {
-  return `nftables ${TABLE_FAMILIES[family].word} ${table} ${chain}`;
+  const name = `${table} ${chain}`;
+  return family !== 'inet' && OF_IPTABLES.includes(name)
+    ? `${COMMANDS[family]} (nft) ${name}`
+    : `nftables ${TABLE_FAMILIES[family].word} ${name}`;
 }
+
+const COMMANDS = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
 
 /** A base chain over netlink, and what it leads to. */
 async function readNative(
@@ -152,10 +161,9 @@ async function readNative(
   family: Family,
   base: NatChain,
 ): Promise<BaseChain | undefined> {
-  const chain = isIptables(base, family)
-    ? postrouting(family, 'nft')
-    : { chainText: chainTextOf(base), family, name: base.chain };
   if (host.netlink === undefined) return undefined;
+  const own = options.iptables === undefined ? HOOK.priority : SRCNAT;
+  const chain = { chainText: chainTextOf(base), family, name: base.chain, isAfterOwn: base.priority > own };
   const rules = createNftReader(host.netlink, base, family, options.ownChain, budget);
   return await readBaseChain(chain, MOST_CHAINS.nft, rules);
 }
@@ -197,8 +205,7 @@ async function readLegacyMode(
 }
 
 function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'chainText' | 'family' | 'name'> {
-  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  return { chainText: `${command} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
+  return { chainText: `${COMMANDS[family]} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
 }
 
 /** Reads chains of `nat` by the tool. */

@@ -80,7 +80,7 @@ export interface RuleReply extends UserData {
   readonly packets: bigint | undefined;
 }
 
-/** A base chain of type nat at the hook postrouting. */
+/** A base chain: of type nat at the hook postrouting, if nothing else is said. */
 export interface NatChain {
   readonly family: TableFamily;
   readonly table: string;
@@ -107,7 +107,9 @@ const NFTA_SET = {
 const NFTA_SET_DESC_SIZE = 1;
 const NFTA_RULE = { chain: 2, handle: 3, expressions: 4, userData: 7 } as const;
 
-const NF_INET_POST_ROUTING = 4;
+const [NF_INET_PRE_ROUTING, NF_INET_POST_ROUTING] = [0, 4];
+/** linux/netfilter_ipv4.h */
+const NF_IP_PRI_CONNTRACK = -200;
 
 /** Reads NFT_MSG_NEWGEN, a reply or an event. */
 export function readGeneration(message: Message): Generation {
@@ -153,12 +155,22 @@ function readHook(hook: Span): Pick<Hook, 'number' | 'priority'> {
   return { number: u32(find(parts, NFTA_HOOK.number)), priority: u32(find(parts, NFTA_HOOK.priority)) | 0 };
 }
 
+/** Of type nat at the hook postrouting. */
+export function isNat({ type, number }: Hook): boolean {
+  return type === 'nat' && number === NF_INET_POST_ROUTING;
+}
+
+/** At the hook prerouting, before connection tracking. */
+export function isRaw({ number, priority }: Hook): boolean {
+  return number === NF_INET_PRE_ROUTING && priority < NF_IP_PRI_CONNTRACK;
+}
+
 /** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
-export function readNatChain(message: Message): NatChain | undefined {
+export function readBaseChain(message: Message, isWanted: (hook: Hook) => boolean): NatChain | undefined {
   const { protocol, table, name, hook } = readChain(message);
-  // Only these families have chains of type nat.
+  // Only these families have chains of NAT and of connection tracking.
   const family = (['inet', 'IPv4', 'IPv6'] as const).find((one) => TABLE_FAMILIES[one].protocol === protocol);
-  if (family === undefined || hook?.type !== 'nat' || hook.number !== NF_INET_POST_ROUTING) return undefined;
+  if (family === undefined || hook === undefined || !isWanted(hook)) return undefined;
   return { family, table, chain: name, priority: hook.priority };
 }
 

@@ -1,6 +1,8 @@
 import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
+  attribute,
+  bytesOf,
   endOf,
   type Family,
   type Message,
@@ -36,7 +38,7 @@ export interface UnicastRoute extends LocalRoute {
 const RTM = { newRoute: 24, getRoute: 26 } as const;
 const [RT_TABLE_UNSPEC, RT_TABLE_LOCAL, RTN_UNICAST, RTN_LOCAL, RTPROT_KERNEL] = [0, 255, 1, 2, 2];
 export const RT_TABLE_MAIN = 254;
-const RTA = { dst: 1, oif: 4, gateway: 5, multipath: 9, table: 15 } as const;
+const RTA = { dst: 1, src: 2, iif: 3, oif: 4, gateway: 5, multipath: 9, table: 15 } as const;
 const RTMSG_BYTES = 12;
 /** `struct rtnexthop`: its length with attributes, flags, hops, and the index of the link. */
 const RTNEXTHOP_BYTES = 8;
@@ -95,6 +97,36 @@ export async function unicastRoutes(
     });
   }
   return routes;
+}
+
+/**
+ * The route of packets to an address; with a source and the link that they come in by, as rules of routing (`ip rule`) choose it.
+ *
+ * @throws {NetlinkError} also if there is none
+ */
+export async function routeTo(
+  family: Family,
+  to: bigint,
+  from?: { readonly address: bigint; readonly link: number },
+): Promise<UnicastRoute | undefined> {
+  using socket = new NetlinkSocket(NETLINK_ROUTE);
+  const { protocol, bytes } = NFPROTO[family];
+  const link = Buffer.alloc(4);
+  link.writeUInt32LE(from?.link ?? 0);
+  const attributes = [
+    // The rest of `struct rtmsg` asks for the table too: RTM_F_LOOKUP_TABLE.
+    Buffer.from([0, 0, 0, 0, 0, 0x10, 0, 0]),
+    attribute(RTA.dst, bytesOf(to, bytes)),
+    ...(from === undefined ? [] : [attribute(RTA.src, bytesOf(from.address, bytes))]),
+    ...(from?.link ? [attribute(RTA.iif, link)] : []),
+  ];
+  const asked = 'find a route';
+  socket.send(writeMessage({ type: RTM.getRoute, flags: NLM_F.ack, protocol, attributes }, 0), asked);
+  const routes: UnicastRoute[] = [];
+  await receive(socket, { asked, sequence: 0, type: RTM.newRoute }, (reply) =>
+    routes.push(readUnicast(reply, family, linksOf(reply.payload))),
+  );
+  return routes[0];
 }
 
 function requestOf(family: Family, table: number, type: number, sequence: number): Buffer {

@@ -88,9 +88,16 @@ export function recordPolicy(
 }
 
 export function recordForeignRules(metrics: Metrics, findings: readonly ForeignFinding[]): void {
-  const rules = (areAccepted: boolean) =>
-    ruleCounts(findings.filter((one) => one.isAccepted === areAccepted));
-  metrics.replace('foreign_masquerade_rules', rules(false));
+  const rules = (areAccepted: boolean, masquerade?: boolean) =>
+    ruleCounts(
+      findings.filter(
+        ({ isAccepted, effect }) =>
+          isAccepted === areAccepted &&
+          (masquerade === undefined || (effect === 'masquerades') === masquerade),
+      ),
+    );
+  metrics.replace('foreign_masquerade_rules', rules(false, true));
+  metrics.replace('foreign_exemption_rules', rules(false, false));
   metrics.replace('accepted_foreign_rules', rules(true));
 }
 

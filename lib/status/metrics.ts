@@ -94,6 +94,10 @@ export const METRICS = {
     ['family', 'author', 'sources'],
     'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Those that --accept-foreign accepts are not counted.',
   ),
+  foreign_exemption_rules: gauge(
+    ['family', 'author', 'sources'],
+    'Foreign rules that may keep traffic that the config masquerades from getting an address of the node, by the same labels as ip_masq_agent_foreign_masquerade_rules. Those that --accept-foreign accepts are not counted.',
+  ),
   accepted_foreign_rules: gauge(
     ['family', 'author', 'sources'],
     'Foreign rules of authors that --accept-foreign accepts, by the same labels as ip_masq_agent_foreign_masquerade_rules. Present only if the node has any.',
@@ -110,6 +114,14 @@ export const METRICS = {
     ['family'],
     'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every ten minutes; absent as ip_masq_agent_stale_flows is.',
   ),
+  conntrack_usage_ratio: gauge(
+    [],
+    'Share of the entries of connection tracking that are in use, from 0 to 1; at 1 new connections fail. Read at each sync; absent if connection tracking is not loaded.',
+  ),
+  conntrack_drops_total: counter(
+    [],
+    'Connections that the kernel has refused or forgotten early because connection tracking was full, since the agent started.',
+  ),
   masqueraded_connections_total: counter(['family'], 'New connections that are masqueraded.'),
   not_masqueraded_connections_total: counter(
     ['family', 'file'],
@@ -121,7 +133,7 @@ export const METRICS = {
   ),
   invalid_packets_total: counter(
     ['family'],
-    'Packets that connection tracking refuses and that would leave with the address of a pod, dropped with --invalid-packets=drop. Present only if the rules are in nftables, and not with off.',
+    'Packets that connection tracking refuses or does not track and that would leave with the address of a pod, dropped with --invalid-packets=drop. Present only if the rules are in nftables, and not with off.',
   ),
   invalid_packets_not_dropped: gauge(
     [],

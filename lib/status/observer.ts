@@ -5,6 +5,7 @@ import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
+import type { ConntrackTable } from '../node/conntrack-table.ts';
 import type { MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
@@ -24,6 +25,8 @@ export class StatusObserver implements Observer, Status {
   foreign: readonly ForeignFinding[] = [];
   #hash: string | undefined;
   readonly #recorder: Recorder;
+  /** What connection tracking had dropped at the last reading. */
+  #dropped: number | undefined;
   /** Config files with counters of their own. */
   readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
 
@@ -113,6 +116,17 @@ export class StatusObserver implements Observer, Status {
   onForeignRules(findings: readonly ForeignFinding[]): void {
     this.foreign = findings;
     this.#recorder.record((metrics) => events.recordForeignRules(metrics, findings));
+  }
+
+  /** The agent has read how full connection tracking is; undefined if it is not loaded. */
+  onConntrack(table: ConntrackTable | undefined): void {
+    const dropped = table === undefined ? 0 : Math.max(0, table.dropped - (this.#dropped ?? table.dropped));
+    this.#dropped = table?.dropped;
+    this.#recorder.record((metrics) => {
+      const used = table === undefined ? [] : [{ labels: {}, value: table.entries / table.most }];
+      metrics.replace('conntrack_usage_ratio', used);
+      metrics.add('conntrack_drops_total', {}, dropped);
+    });
   }
 
   /** The agent has read the routes to pods; undefined if it could not. */

@@ -5,6 +5,7 @@ import { otherAgentFinding } from '../foreign/other-agents.ts';
 import { readNode } from '../foreign/read-node.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
+import { createIsLocal } from '../node/own-addresses.ts';
 import type { FindPods, MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { StatusObserver } from '../status/observer.ts';
@@ -89,7 +90,7 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
   const foreignNotices = async ({ dataplane, chain, policies }: Own): Promise<NoticesByKey> => {
     const families = policies.map(({ family }) => family);
     const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
-    const { findings, unread } = await findForeign(node, policies, accepted);
+    const { findings, unread } = await findForeign(node, policies, accepted, createIsLocal());
     status.onForeignRules([...otherAgents(), ...findings]);
     return new Map([
       ...findings.map((finding) => [finding.key, () => logFinding(finding)] as const),

@@ -60,8 +60,8 @@ describe('explain --live', () => {
     const { stdout } = await node.agent(...LIVE, '--output=json', '10.1.1.1');
     const [{ live }] = JSON.parse(stdout).addresses;
     assert.deepEqual(
-      [live.agrees, live.isLocal, live.state, live.verdict, live.endedBy, live.unread, live.bpfLinks],
-      [true, false, 'applied', 'not_masqueraded', null, [], []],
+      [live.agrees, live.isLocal, live.state, live.verdict, live.exempting, live.unread, live.bpfLinks],
+      [true, false, 'applied', 'not_masqueraded', [], [], []],
     );
     assert.match(live.rule, /^-A IP-MASQ-AGENT -d 10\.0\.0\.0\/8 .* -j RETURN$/);
     const [rule, deletion] = live.foreign[0].evidence;

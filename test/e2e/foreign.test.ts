@@ -40,7 +40,7 @@ describe('the agent', () => {
     assert.deepEqual(more, []);
     assert.equal(
       warning?.['msg'],
-      'IPv4: a rule of Docker in iptables (nft) nat POSTROUTING may masquerade traffic to 169.254.0.0/16 (built in (RFC 3927)), 10.1.0.0/16 (ip-masq-x:1:22), which the config does not masquerade; start dockerd with --ip-masq=false ("ip-masq": false in daemon.json); for other networks than the default one set com.docker.network.bridge.enable_ip_masquerade=false',
+      "IPv4: a rule of Docker in iptables (nft) nat POSTROUTING may masquerade traffic to 169.254.0.0/16 (built in (RFC 3927)), 10.1.0.0/16 (ip-masq-x:1:22), which the config does not masquerade; accept it if Docker's containers are not pods (--accept-foreign=docker): without it they reach nothing outside of the node; if pods are on its bridge, start dockerd with --ip-masq=false",
     );
     assert.deepEqual(warning['rules'], [
       '-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE',

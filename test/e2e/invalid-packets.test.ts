@@ -29,7 +29,7 @@ describe(DROP, () => {
     await agent.logged(/metrics, probes and status on/);
     const rules = () => node.run('nft', 'list', 'table', 'ip', 'ip-masq-agent');
     const before = await rules();
-    assert.match(before, /ct state invalid .* drop comment/);
+    assert.match(before, /ct state invalid,untracked .* drop comment/);
     await volume.swap(WITHOUT_PODS);
     await agent.logged(/1 error in the config; the last valid config stays in use/);
     assert.equal(await rules(), before);

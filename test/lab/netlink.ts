@@ -85,6 +85,7 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'natChains',
     'ipsetName',
     'createIpset',
+    'rawChains',
   ] as const;
   return {
     ...(Object.fromEntries(

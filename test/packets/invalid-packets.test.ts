@@ -83,6 +83,64 @@ describe('packets that conntrack refuses', { concurrency: true, skip: NO_NFTABLE
   });
 });
 
+/** The pod sends a neighbour solicitation to each address, as a bridge may pass it on. */
+const SOLICIT = `use Socket qw(:all);
+socket(S, AF_INET6, SOCK_RAW, 58) or die;
+for (@ARGV) { my $to = inet_pton(AF_INET6, $_); send(S, pack("CCnNa16", 135, 0, 0, 0, $to), 0, pack_sockaddr_in6(0, $to)) or die }`;
+
+const UNTRACKED = `table inet untracked {
+  chain prerouting { type filter hook prerouting priority raw; iifname "pod0" meta l4proto udp notrack; }
+}`;
+
+const UDP_AND_DISCOVERY = `table inet seen {
+  counter datagrams { }
+  counter discovery { }
+  chain prerouting {
+    type filter hook prerouting priority raw;
+    ip saddr ${POD.IPv4} udp dport > 0 counter name datagrams
+    ip6 saddr ${POD.IPv6} udp dport > 0 counter name datagrams
+    ip6 saddr ${POD.IPv6} icmpv6 type nd-neighbor-solicit counter name discovery
+  }
+}`;
+
+describe('packets that are not tracked', { skip: NO_NFTABLES }, () => {
+  for (const [mode, udp] of [
+    ['off', 4],
+    ['count', 4],
+    ['drop', 0],
+  ] as const)
+    it(`are seen with ${mode}, and neighbour discovery always leaves`, async () => {
+      await using lab = await createPacketLab(NFTABLES, { invalidPackets: mode });
+      const { node, pod, outside } = lab.network;
+      // Even if somebody lists every source.
+      const config = configOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [0.0.0.0/0, "::/0"]\n');
+      await sync(lab.dataplane, config);
+      await succeed(node.run('nft', ['-f', '-'], { input: UNTRACKED }));
+      await succeed(outside.run('nft', ['-f', '-'], { input: UDP_AND_DISCOVERY }));
+      const far = ['2606:77::1', '2606:77::2'];
+      await succeed(pod.run('perl', ['-e', SOLICIT, ...far]));
+      const send = ['203.0.113.5', '203.0.113.6', ...far].map((one) => `echo > /dev/udp/${one}/9`).join(';');
+      await succeed(pod.run('bash', ['-c', send]));
+      const seen = async (name: string) => {
+        const { nftables } = JSON.parse(
+          await succeed(outside.run('nft', ['-j', 'list', 'counter', 'inet', 'seen', name])),
+        );
+        return nftables.find((one: { counter?: object }) => one.counter !== undefined).counter.packets;
+      };
+      assert.deepEqual([await seen('discovery'), await seen('datagrams')], [2, udp]);
+      const all = FAMILIES.map((family) => lab.dataplane.count(compilePolicy(config, family)));
+      const counts = (await Promise.all(all)).flatMap(({ rules }) => rules);
+      const counted = counts.filter(({ countedAs }) => countedAs === 'invalid').map(({ packets }) => packets);
+      assert.deepEqual(counted, mode === 'off' ? [] : [2n, 2n]);
+      // The node still finds its neighbours, although it has forgotten them.
+      await succeed(node.run('ip', ['-6', 'neighbour', 'flush', 'all']));
+      assert.equal(
+        (await lab.network.sourcesSeen(['2606:78::1'], { protocol: 'tcp' }))[0]?.address,
+        NODE.IPv6,
+      );
+    });
+});
+
 type Numbers = Readonly<Partial<Record<Family, number>>>;
 
 const NONE = numbers(() => 0);

@@ -1,5 +1,10 @@
 import { formatAddress } from '../../../lib/cidr/address.ts';
-import { foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
+import {
+  type ForeignGroup,
+  foreignEvidence,
+  groupForeignRules,
+  remedyOf,
+} from '../../../lib/foreign/find.ts';
 import type { SourceDecision } from '../../../lib/policy/decision.ts';
 import type { AddressRequest, Entry } from '../../../lib/policy/policy.ts';
 import { locationOf } from '../../../lib/report/json.ts';
@@ -44,8 +49,8 @@ function entryJson({ prefix, verdict, origin }: Entry): object {
 }
 
 function liveJson(live: LiveVerdict): object {
-  const { isLocal, kernel, elsewhere, foreign, bpf, invalid } = live;
-  const { masquerading, endedBy, unread } = foreign;
+  const { isLocal, kernel, elsewhere, foreign, bpf, invalid, egress } = live;
+  const { masquerading, exempting, unread } = foreign;
   return {
     agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
@@ -58,15 +63,20 @@ function liveJson(live: LiveVerdict): object {
       rule: kernelRule ?? null,
       differs,
     })),
-    foreign: groupForeignRules(masquerading).map((group) => ({
-      author: group.author.name,
-      where: group.chainText,
-      evidence: foreignEvidence(group),
-      remedy: group.author.remedy,
-    })),
-    endedBy: endedBy === undefined ? null : { where: endedBy.chainText, path: endedBy.path },
+    foreign: groupForeignRules(masquerading).map(groupJson),
+    exempting: groupForeignRules(exempting).map(groupJson),
     unread,
     bpfLinks: bpf,
+    ...(egress !== undefined && { egress }),
     invalidPackets: { agent: invalid.agent ?? null, kubeProxyDrops: invalid.kubeProxyDrops },
+  };
+}
+
+function groupJson(group: ForeignGroup): object {
+  return {
+    author: group.author.name,
+    where: group.chainText,
+    evidence: foreignEvidence(group),
+    remedy: remedyOf(group),
   };
 }

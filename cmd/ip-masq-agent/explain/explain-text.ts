@@ -1,6 +1,12 @@
 import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
-import { describeAuthor, foreignEvidence, groupForeignRules } from '../../../lib/foreign/find.ts';
+import {
+  describeAuthor,
+  type Effect,
+  foreignEvidence,
+  groupForeignRules,
+  remedyOf,
+} from '../../../lib/foreign/find.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
 import {
   bestAddresses,
@@ -109,14 +115,16 @@ function entryText({ prefix, verdict, origin, as }: Entry): string {
 
 /** Every text of the kernel is made printable: foreign rules may hold any character. */
 function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly string[] {
+  const isExempt = wanted === 'masqueraded' && live.foreign.exempting.length > 0;
   const agrees =
-    agreesWholly(live) && live.foreign.unread.length === 0
+    agreesWholly(live) && live.foreign.unread.length === 0 && !isExempt
       ? `kernel ${paint('green', 'agrees')}`
       : "the agent's own rules agree";
   const others = [
     ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
     ...foreignLines(live, wanted).map((line) => `  ${line}`),
     ...live.foreign.unread.map((what) => `  not read: ${what}`),
+    ...(live.egress === undefined || live.isLocal ? [] : [`  ${live.egress}`]),
     ...(wanted === 'masqueraded' && !live.isLocal ? [`  ${invalidText(live)}`] : []),
     ...(live.bpf.length === 0
       ? []
@@ -167,21 +175,19 @@ function elsewhereText({ where, state, verdict, kernelRule, differs }: Elsewhere
   return differs ? `kernel DISAGREES: ${text}; see ip-masq-agent doctor` : text;
 }
 
+/** What the rules of a group may do to packets, as in "a rule of Docker may …". */
+const MAY: Readonly<Record<Effect, string>> = {
+  masquerades: 'may masquerade it',
+  exempts: "may keep it from the agent's rules, or give it another address",
+  untracks: 'may keep it from connection tracking, so that no NAT sees it',
+};
+
+/** Foreign rules that decide otherwise; if the agent masquerades anyway, those that do so too are left out. */
 function foreignLines({ foreign }: LiveVerdict, wanted: Verdict): readonly string[] {
-  const { masquerading, endedBy } = foreign;
-  const before =
-    endedBy === undefined
-      ? []
-      : [
-          `a foreign rule in ${endedBy.chainText} decides before the agent's chain:`,
-          ...endedBy.path.map((text) => `  ${text}`),
-        ];
-  // If the agent masquerades it anyway, foreign rules may do so too.
-  if (wanted === 'masqueraded') return before;
-  const others = groupForeignRules(masquerading).flatMap((group) => [
-    `but ${describeAuthor(group)} may masquerade it:`,
+  const rules = wanted === 'masqueraded' ? foreign.exempting : foreign.masquerading;
+  return groupForeignRules(rules).flatMap((group) => [
+    `but ${describeAuthor(group)} ${MAY[group.effect]}:`,
     ...foreignEvidence(group).map((text) => `  ${text}`),
-    `  ${group.author.remedy}`,
+    `  ${remedyOf(group)}`,
   ]);
-  return [...before, ...others];
 }

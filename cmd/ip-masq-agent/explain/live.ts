@@ -5,6 +5,7 @@ import type { KernelVerdict, KernelVerdicts } from '../../../lib/dataplane/datap
 import { verdictAt } from '../../../lib/dataplane/kernel-verdicts.ts';
 import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
 import type { NodeRules } from '../../../lib/foreign/read-node.ts';
+import { egressText } from '../../../lib/node/egress.ts';
 import { type Decision, decide } from '../../../lib/policy/decision.ts';
 import {
   type Address,
@@ -43,6 +44,8 @@ export interface LiveVerdict {
   readonly bpf: readonly string[];
   /** What happens to packets that conntrack refuses, if the others would be masqueraded. */
   readonly invalid: InvalidOutcome;
+  /** How packets leave the node, or why they do not, in words; undefined without --from. */
+  readonly egress: string | undefined;
 }
 
 interface InvalidOutcome {
@@ -109,7 +112,7 @@ export async function explainedLive(
     from === undefined &&
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
-  const verdict = await explainForeign(observed.node, address);
+  const verdict = await explainForeign(observed.node, address, from, observed.isOwn);
   return {
     ...said,
     live: {
@@ -120,8 +123,13 @@ export async function explainedLive(
       foreign: { ...verdict, unread: [...observed.unread, ...verdict.unread] },
       bpf: observed.bpf,
       invalid: { agent: used.invalid, kubeProxyDrops: observed.kubeProxyDrops },
+      egress: from && (await egressText(address, from, masqueradedAs(kernel))),
     },
   };
+}
+
+function masqueradedAs({ verdict, as }: KernelVerdict): string | undefined {
+  return verdict === 'masqueraded' ? (as ?? 'link') : undefined;
 }
 
 /** Whether the kernel does what the config says, as far as the agent's rules are concerned. */

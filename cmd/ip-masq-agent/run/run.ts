@@ -8,6 +8,7 @@ import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
+import { conntrackTable } from '../../../lib/node/conntrack-table.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
@@ -128,7 +129,7 @@ function afterOnly(surroundings: Surroundings): (step: TriggerResult) => Promise
 
 /** What follows each sync. The server and the watchers are loaded only after the first one. */
 function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
-  const { log, triggers, recorder } = surroundings;
+  const { log, triggers, status, recorder, host } = surroundings;
   const { flags } = surroundings.args;
   const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
   let isServing = false;
@@ -137,6 +138,7 @@ function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise
     triggers.interval = step.interval;
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
+    status.onConntrack(await conntrackTable(host.readText));
     if (step.kind === 'no valid config') return;
     if (flags['invalid-packets'] === 'drop') {
       const hasNoEffect = step.dataplane.iptables !== undefined;

@@ -14,7 +14,7 @@ const DROPPING = /^(DROP|QUEUE|NFQUEUE|REJECT)$/;
 /** Targets to which an option says what packets leave with. */
 const TRANSLATING = /^(SNAT|NETMAP|SAME)$/;
 /** Targets that may stand without options, as jumps to chains do. */
-const GOING_ON = /^(MARK|CONNMARK|LOG|NFLOG|ULOG|TRACE|NOTRACK|CT|CHECKSUM|CLASSIFY|AUDIT|DSCP)$/;
+const GOING_ON = /^(MARK|CONNMARK|LOG|NFLOG|ULOG|TRACE|CT|CHECKSUM|CLASSIFY|AUDIT|DSCP)$/;
 
 /** Matches that say nothing by themselves: comments, and protocols, which `-p` has named before. */
 const SILENT_MATCHES = /^(comment|tcp|udp|udplite|sctp|dccp|icmp|icmp6|ipv6-icmp)$/;
@@ -114,6 +114,7 @@ function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outc
   if (name === 'MASQUERADE') return { kind: 'masquerades' };
   if (TRANSLATING.test(name)) return { kind: 'masquerades', to: more[0]?.values.join() ?? '' };
   if (name === 'ACCEPT') return { kind: 'ends' };
+  if (name === 'NOTRACK' || more[0]?.name === '--notrack') return { kind: 'untracks' };
   if (DROPPING.test(name)) return { kind: 'else' };
   if (name === 'RETURN') return { kind: 'returns' };
   if (GOING_ON.test(name)) return { kind: 'goes on' };

@@ -72,6 +72,7 @@ function addressesOf(
 const OTHER_OUTCOMES: Readonly<Record<string, Outcome>> = {
   masq: { kind: 'masquerades' },
   nat: { kind: 'masquerades' },
+  notrack: { kind: 'untracks' },
   queue: { kind: 'else' },
   reject: { kind: 'else' },
 };

@@ -105,12 +105,13 @@ const ADDRESS_TYPES = [
   'prohibit',
 ];
 
-/** What nft(8) calls the bits of IP_CT_NEW and so on. */
+/** What nft(8) calls the bits of NF_CT_STATE_INVALID_BIT, IP_CT_NEW and so on. */
 const STATES = { invalid: 1n, established: 2n, related: 4n, new: 8n, untracked: 64n } as const;
-export const INVALID = STATES.invalid;
+/** The states of packets that no NAT sees. */
+export const INVALID = STATES.invalid | STATES.untracked;
 
 /** What nft(8) calls the protocols that have ports, and others that it names without /etc/protocols too. */
-export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n } as const;
+export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n, 'ipv6-icmp': 58n } as const;
 
 /** NF_NAT_RANGE_PROTO_RANDOM, _PERSISTENT and _PROTO_RANDOM_FULLY. */
 export const RANDOM_FULLY = 0x10;

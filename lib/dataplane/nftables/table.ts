@@ -96,9 +96,17 @@ function rule(why: string, ...statements: readonly Statement[]): TableRule {
   return { statements, comment: commentOf(why) };
 }
 
+/** The kernel never tracks neighbour discovery, which meets this chain between ports of a bridge too (bridge-nf-call-ip6tables). */
+const NOT_ICMPV6: Statement = {
+  kind: 'match',
+  key: 'meta l4proto',
+  isNot: true,
+  range: { first: PROTOCOL_NUMBERS['ipv6-icmp'], last: PROTOCOL_NUMBERS['ipv6-icmp'] },
+};
+
 /**
- * The chain for packets that conntrack assigns to no connection, such as a FIN after its entry has expired: the kernel
- * takes them past every chain of type nat, so they leave with the address of the pod (nf_nat_inet_fn in nf_nat_core.c).
+ * The chain for packets that conntrack assigns to no connection, such as a FIN after its entry has expired, or does not track: the
+ * kernel takes them past every chain of type nat, so they leave with the address of the pod (nf_nat_inet_fn in nf_nat_core.c).
  * One rule, because a negated lookup does not count in the element that it finds (nft_lookup.c).
  */
 function renderInvalid(
@@ -110,6 +118,7 @@ function renderInvalid(
   const local = { kind: 'match', isNot: true, range: { first: LOCAL, last: LOCAL } } as const;
   const statements: readonly Statement[] = [
     { kind: 'match', key: 'ct state', isNot: true, mask: INVALID, value: 0n },
+    ...(family === 'IPv6' ? [NOT_ICMPV6] : []),
     { ...local, key: 'fib saddr type' },
     { ...local, key: 'fib daddr type' },
     ...(from.length === 0 ? [] : [{ kind: 'match', key: source, set: FROM_SET } as const]),

@@ -54,11 +54,11 @@ const ROWS: readonly (readonly [text: string, Statement, readonly KnownExpressio
     ],
   ],
   [
-    'ct state invalid',
-    { kind: 'match', key: 'ct state', isNot: true, mask: 1n, value: 0n },
+    'ct state invalid,untracked',
+    { kind: 'match', key: 'ct state', isNot: true, mask: 0x41n, value: 0n },
     [
       { name: 'ct', key: 0, to: 1 },
-      { name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: '01000000', xor: '00000000' },
+      { name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: '41000000', xor: '00000000' },
       { name: 'cmp', from: 1, operation: 1, value: '00000000' },
     ],
   ],

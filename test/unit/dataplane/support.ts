@@ -20,6 +20,7 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     commit: none,
     natChains: none,
     ipsetName: none,
+    rawChains: none,
     ...requests,
   });
   return new DataplaneNetlink({ openRequests, openWatch: none }, (failure) =>

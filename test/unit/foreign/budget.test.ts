@@ -30,12 +30,7 @@ const CIRCLES = Array.from({ length: 1_000 }, (_, index) => [
 ]).flat();
 
 const look = (lines: readonly string[], budget = unlimited()) =>
-  findForeign(
-    { baseChains: [baseChainOf(lines)], unread: [], skipped: [], samePriority: [] },
-    [INSIDE],
-    [],
-    budget,
-  );
+  findForeign({ baseChains: [baseChainOf(lines)], unread: [] }, [INSIDE], [], undefined, budget);
 
 /** A budget whose clock counts how often it is read: a number of steps, whatever the machine. */
 function counting(limit = Number.POSITIVE_INFINITY): { readonly budget: Budget; steps(): number } {

@@ -1,16 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Address } from '../../../lib/cidr/address.ts';
 import { authorOf } from '../../../lib/foreign/author.ts';
 import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
-import { findForeignRules as find, findForeign } from '../../../lib/foreign/find.ts';
-import { notMasqueradedDestinations } from '../../../lib/policy/flatten.ts';
+import { findForeignRules as find, findForeign, interestOf } from '../../../lib/foreign/find.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
+import { addressFrom } from '../cidr/support.ts';
 import { baseChainOf, KUBE_PROXY, policyOf, textOf, unlimited } from './support.ts';
 
 const INSIDE = policyOf('10.0.0.0/8', '192.168.0.0/16');
 
+/** The address that the AWS VPC CNI translates to is the node's own. */
+const isOwn = ({ value }: Address) => value === addressFrom('192.168.4.12').value;
+
 const findForeignRules = async (baseChains: readonly BaseChain[], policy: Policy) =>
-  (await find(baseChains, notMasqueradedDestinations(policy), unlimited())).rules;
+  (await find(baseChains, interestOf(policy, isOwn), unlimited())).rules;
 
 /** Lines of iptables, and per rule found: author: destinations if conditions. */
 const CASES: readonly (readonly [name: string, lines: readonly string[], ...found: readonly string[]])[] = [
@@ -169,7 +173,7 @@ describe('foreign rules', () => {
     it(`are ${some ? '' : 'not '}only about some sources: ${match}`, async () => {
       const baseChains = [baseChainOf([`-A POSTROUTING ${match} -j MASQUERADE`])];
       const node = { baseChains, unread: [], skipped: [], samePriority: [] };
-      const { findings } = await findForeign(node, [INSIDE], [], unlimited());
+      const { findings } = await findForeign(node, [INSIDE], [], undefined, unlimited());
       const limited = findings.map(({ limitsSources }) => limitsSources);
       assert.deepEqual(limited, [some]);
     });

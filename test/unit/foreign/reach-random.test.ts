@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { complement, everything, type RangeSet, rangeOf, rangeSet } from '../../../lib/cidr/ranges.ts';
 import type { Condition, Outcome, Rule } from '../../../lib/dataplane/rule.ts';
 import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
-import { type ReachedRule, visitMasquerading } from '../../../lib/foreign/reach.ts';
+import { type ReachedRule, visitDeciding } from '../../../lib/foreign/reach.ts';
 import { crowdedAddress, crowdedPrefix } from '../cidr/arbitrary.ts';
 import { unlimited } from './support.ts';
 
@@ -114,13 +114,13 @@ describe('reach, compared with an interpreter', () => {
     await fc.assert(
       fc.asyncProperty(anyBase, fc.array(anyPacket, { minLength: 5 }), async (base, packets) => {
         const found: ReachedRule[] = [];
-        await visitMasquerading(base, unlimited(), (reached) => found.push(reached));
+        await visitDeciding(base, unlimited(), (reached) => found.push(reached));
         for (const packet of packets) {
           const met = interpret(base, packet);
           const reached = found.find(({ rule }) => rule.text === met);
           if (met === undefined) continue;
           assert.ok(reached && includes(reached.destinations, packet.destination), met);
-          const kept = reached.conditions.filter((text) => text !== 'chance');
+          const kept = reached.conditions.map(({ text }) => text).filter((text) => text !== 'chance');
           assert.ok(
             kept.every((text) => packet.fulfils.includes(text)),
             met,

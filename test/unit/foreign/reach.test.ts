@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { visitMasquerading } from '../../../lib/foreign/reach.ts';
+import { visitDeciding } from '../../../lib/foreign/reach.ts';
 import { baseChainOf, textOf, unlimited } from './support.ts';
 
 /** Lines of iptables, and the packets that may reach each MASQUERADE: destinations, conditions and the path. */
@@ -87,9 +87,10 @@ describe('reach', () => {
   for (const [name, lines, ...reached] of CASES) {
     it(name, async () => {
       const found: string[] = [];
-      await visitMasquerading(baseChainOf(lines), unlimited(), ({ destinations, conditions, path }) => {
+      await visitDeciding(baseChainOf(lines), unlimited(), ({ effect, destinations, conditions, path }) => {
+        if (effect !== 'masquerades') return;
         const numbers = path.map(({ text }) => lines.indexOf(text) + 1).join('>');
-        found.push(`${textOf(destinations)} [${conditions.join(', ')}] ${numbers}`);
+        found.push(`${textOf(destinations)} [${conditions.map(({ text }) => text).join(', ')}] ${numbers}`);
       });
       assert.deepEqual(found, reached);
     });

@@ -17,9 +17,10 @@ import {
   writeMessage,
 } from '../../../lib/netlink/messages.ts';
 import {
+  isNat,
+  readBaseChain,
   readChain,
   readGeneration,
-  readNatChain,
   readRule,
   readSet,
   readTable,
@@ -42,7 +43,7 @@ const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   generation: readGeneration,
   table: readTable,
   chain: readChain,
-  natChain: readNatChain,
+  natChain: (message) => readBaseChain(message, isNat),
   set: readSet,
   rule: (message: Message) => readRule(message),
   elements: (message) => joinElements([readElements(message, 4)], 4),

@@ -218,10 +218,23 @@ describe('the status', () => {
     assert.equal(await value('lock_wait_seconds_total'), 3.5);
   });
 
+  it('says how full connection tracking is, and counts what it drops from the first reading on', async () => {
+    const { status, value, series } = create();
+    status.onConntrack({ entries: 50, most: 100, dropped: 7 });
+    assert.equal(await value('conntrack_usage_ratio'), 0.5);
+    status.onConntrack({ entries: 100, most: 100, dropped: 10 });
+    assert.equal(await value('conntrack_usage_ratio'), 1);
+    assert.equal(await value('conntrack_drops_total'), 3);
+    status.onConntrack(undefined);
+    assert.deepEqual(await series('conntrack_usage_ratio'), []);
+    assert.equal(await value('conntrack_drops_total'), 3);
+  });
+
   it('counts the foreign rules by family, author and sources, without the accepted ones', async () => {
     const { status, value, series } = create();
     const finding = (rules: number, more: Partial<ForeignFinding> = {}): ForeignFinding => ({
       key: '',
+      effect: 'masquerades',
       family: 'IPv4',
       author: 'docker',
       isAccepted: false,
@@ -233,14 +246,21 @@ describe('the status', () => {
       ...more,
     });
     const limited = { family: 'IPv6', limitsSources: true } as const;
-    status.onForeignRules([finding(2), finding(3), finding(7, limited), finding(9, { isAccepted: true })]);
+    status.onForeignRules([
+      finding(2),
+      finding(3),
+      finding(7, limited),
+      finding(9, { isAccepted: true }),
+      finding(1, { effect: 'untracks' }),
+    ]);
+    assert.equal(await value('foreign_exemption_rules', 'family="IPv4",author="docker",sources="any"'), 1);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv4",author="docker",sources="any"'), 5);
     assert.equal(await value('foreign_masquerade_rules', 'family="IPv6",author="docker",sources="some"'), 7);
     assert.equal((await series('foreign_masquerade_rules')).length, 2);
     assert.deepEqual(await series('accepted_foreign_rules'), [
       'ip_masq_agent_accepted_foreign_rules{family="IPv4",author="docker",sources="any"} 9',
     ]);
-    assert.equal(status.foreign.length, 4);
+    assert.equal(status.foreign.length, 5);
     status.onForeignRules([]);
     assert.deepEqual(await series('foreign_masquerade_rules'), []);
     assert.deepEqual(await series('accepted_foreign_rules'), []);
