@@ -45,7 +45,7 @@ masqLinkLocal: true # ${EXAMPLES}config-cloud.yaml:19:20
 resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:29:21
 
 IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
-config hash d8f0f37a869c, without flags: nodes with equal hashes have an equal config, not always equal rules
+config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal config, not always equal rules
 2 config files, 0 errors, 0 warnings, 0 infos
 `,
       stderr: '',

@@ -217,9 +217,10 @@ describe('the probes of the sidecar', () => {
     }));
 
   it('need no port that another program has: the sidecar says so, and follows the config files', () =>
-    withSidecar(async ({ node, start, outputIs }) => {
+    withSidecar(async ({ node, out, start, outputIs }) => {
       const volume = await node.volume(version(1));
-      const holder = start(PROBED);
+      // Of two that write one file, one loses the race, and ends.
+      const holder = start(PROBED, `--output-file=${out}-of-holder`);
       await holder.logged(/probes on/);
       const sidecar = start(PROBED);
       await sidecar.logged(

@@ -25,7 +25,9 @@ export async function writeOutput(path: string, text: string | undefined): Promi
       return before === undefined ? 'absent' : 'removed';
     }
     const bytes = Buffer.from(text);
-    if (before !== undefined && bytes.equals(await readFile(path))) return 'unchanged';
+    // Another program may remove it at any time.
+    const old = before && (await readFile(path).catch(ignoreMissing));
+    if (old !== undefined && bytes.equals(old)) return 'unchanged';
     await replace(path, bytes, before);
     return 'written';
   } catch (error) {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { chmod, chown, mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { writeOutput } from '../../../cmd/ip-masq-agent/render/output-file.ts';
 import { IS_ROOT, NOBODY } from '../../lab/user.ts';
 import { dir, out, useScratch } from './scratch.ts';
@@ -33,6 +34,16 @@ describe('an output file', () => {
     assert.equal(await writeOutput(out, 'same\n'), 'unchanged');
     const { ino, mtimeNs, ctimeNs } = await stat(out, { bigint: true });
     assert.deepEqual([ino, mtimeNs, ctimeNs], [before.ino, before.mtimeNs, before.ctimeNs]);
+  });
+
+  it('is no failure where somebody removes it meanwhile', async () => {
+    for (let turns = 0; turns < 60; turns += 1) {
+      await writeFile(out, 'same\n');
+      const writing = writeOutput(out, 'same\n');
+      for (let turn = 0; turn < turns % 12; turn += 1) await setImmediate();
+      await rm(out, { force: true });
+      assert.match(await writing, /^(?:unchanged|written)$/);
+    }
   });
 
   it('is replaced where it is no UTF-8, even if it reads the same', async () => {
