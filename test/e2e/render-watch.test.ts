@@ -217,9 +217,10 @@ describe('the probes of the sidecar', () => {
     }));
 
   it('need no port that another program has: the sidecar says so, and follows the config files', () =>
-    withSidecar(async ({ node, start, outputIs }) => {
+    withSidecar(async ({ node, outDir, start, outputIs }) => {
       const volume = await node.volume(version(1));
-      const holder = start(PROBED);
+      // One program writes a file.
+      const holder = start(PROBED, `--output-file=${join(outDir, 'other')}`);
       await holder.logged(/probes on/);
       const sidecar = start(PROBED);
       await sidecar.logged(
