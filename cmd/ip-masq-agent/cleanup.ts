@@ -30,6 +30,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       `${agentText(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
   const all = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
+  if (!all.some(isTable)) complain('nftables: not read, because netlink does not work or is off');
   const { places, advice } =
     holder?.kind === 'agent'
       ? withRunningAgent(holder, flags['masq-chain'], all)
@@ -41,6 +42,10 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
   else removals.forEach(tell);
   if (advice !== undefined) complain(advice);
   return code;
+}
+
+function isTable({ dataplane }: RuleLocation): boolean {
+  return dataplane.iptables === undefined;
 }
 
 function tell(removal: Removal): void {
@@ -68,7 +73,6 @@ function withRunningAgent(
     return { places: locations, advice };
   }
   // Whatever its chain is called, the tables of an agent have one name.
-  const isTable = ({ dataplane }: RuleLocation) => dataplane.iptables === undefined;
   if (kept.backend === 'iptables' || !locations.some(isTable))
     return { places: locations, advice: undefined };
   const families = keptFamilies(kept);

@@ -8,7 +8,7 @@ import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { podRoutes } from '../../lib/node/pod-routes.ts';
 import { checksOf, type GivenAssertion } from '../../lib/policy/checks.ts';
-import { type FindPods, outsidePodRoutes } from '../../lib/policy/outside-pods.ts';
+import { type FindPods, masqueradedPodRoutes } from '../../lib/policy/masqueraded-pod-routes.ts';
 import type { Verdict } from '../../lib/policy/policy.ts';
 import type { FlagValues } from './flags.ts';
 import { complain } from './print.ts';
@@ -69,7 +69,9 @@ export function podFinder(flags: FlagValues): FindPods {
   return async (policies, configFiles) => {
     if (flags.netlink === 'off') throw new NetlinkError('unsupported', '--netlink=off');
     const routes = await podRoutes(policies.map(({ family }) => family));
-    return policies.flatMap((one) => outsidePodRoutes(one, routes, flags['accept-masqueraded'], configFiles));
+    return policies.flatMap((one) =>
+      masqueradedPodRoutes(one, routes, flags['accept-masqueraded'], configFiles),
+    );
   };
 }
 

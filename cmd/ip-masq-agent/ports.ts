@@ -38,7 +38,7 @@ interface Uses {
 /** Reads conntrack twice: first it counts, then it asks who uses the ports of the busiest destinations. */
 async function usesOf(flags: FlagValues): Promise<Uses> {
   using conntrack = new Conntrack();
-  const flows = conntrack.entries();
+  const flows = conntrack.flowCount();
   const counter = new PortCounter(Math.min(flows, MOST_FLOWS), flags['to-ports'], createIsLocal());
   const read = async (to: { add(flow: Flow): void }) => {
     if (!(await readFlows(conntrack, undefined, (flow) => to.add(flow))))

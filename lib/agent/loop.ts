@@ -154,7 +154,7 @@ export async function* syncs(
     }
     hasApplied = true;
     // Only syncs that other programs cause are paced by what they cost.
-    const cost = trigger.reason === 'drift' ? cpuTime() - before : 0;
+    const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
     const { dataplane } = opened;
     yield { kind: 'synced', policies, dataplane, ...written, cost, interval: resyncInterval(valid, loading) };
   }
@@ -235,7 +235,7 @@ async function syncAll(
     newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.hadNoEffect === true);
     const { plan, drifted = false } = change ?? {};
     // An event of the kernel after which nothing differs is not reported as a sync.
-    if (inSync && (plan !== undefined || trigger.reason !== 'drift'))
+    if (inSync && (plan !== undefined || trigger.reason !== 'kernel'))
       observer.onSync({ policy, plan, verdicts, drifted, trigger, duration: took / 1000 });
     if (plan === undefined || verdicts === undefined)
       log.debug({ family, reason: trigger.reason }, 'nothing to change');

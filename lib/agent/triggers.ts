@@ -13,15 +13,15 @@ import { keepWatching } from './keep-watching.ts';
 import { KernelEvents } from './kernel-events.ts';
 
 /**
- * Why a sync happens. `drift`: another program may have changed the agent's rules, because events of nf_tables say so or
+ * Why a sync happens. `kernel`: another program may have changed the agent's rules, because events of nf_tables say so or
  * were lost, the watch has just begun, or the last sync did not end in sync; the sync shows whether there is drift.
  * `addresses`: the node's addresses have changed.
  */
-export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'drift' | 'addresses';
+export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'kernel' | 'addresses';
 
 /** Whether a sync for this reason reads the config files. The other reasons concern the node alone. */
 export function needsConfig(reason: SyncReason): boolean {
-  return reason !== 'drift' && reason !== 'addresses';
+  return reason !== 'kernel' && reason !== 'addresses';
 }
 
 export interface Trigger {
@@ -64,7 +64,7 @@ export class Triggers implements AsyncIterable<Trigger> {
   }
 
   /** Adds a trigger, unless one that does as much is already pending: a reading of the config files includes a reading of the kernel. */
-  add(reason: Exclude<SyncReason, 'drift'>): void {
+  add(reason: Exclude<SyncReason, 'kernel'>): void {
     if (this.#pending === undefined || (!needsConfig(this.#pending.reason) && needsConfig(reason)))
       this.#pending = { reason, since: performance.now() };
     this.#resume?.();
@@ -110,7 +110,7 @@ export class Triggers implements AsyncIterable<Trigger> {
       // The watch starts before the reading, so that no change is missed between the two.
       if (!this.#isWatching) this.#watch();
       const { by, since } = this.kernel.takeChanges();
-      yield { ...trigger, by, ...(trigger.reason === 'drift' && { since }) };
+      yield { ...trigger, by, ...(trigger.reason === 'kernel' && { since }) };
       if (needsConfig(trigger.reason)) readAt = performance.now();
     }
   }
@@ -119,7 +119,7 @@ export class Triggers implements AsyncIterable<Trigger> {
   #due(now: number, resyncAt: number): Trigger | number {
     const syncAt = this.kernel.syncDueAt ?? Number.POSITIVE_INFINITY;
     if (now >= resyncAt) return { reason: 'resync', since: now };
-    return now >= syncAt ? { reason: 'drift', since: now } : Math.min(syncAt, resyncAt);
+    return now >= syncAt ? { reason: 'kernel', since: now } : Math.min(syncAt, resyncAt);
   }
 
   async #sleep(ms: number): Promise<void> {

@@ -23,7 +23,8 @@ export interface MergedConfig extends MergedKeys {
 /**
  * Judges a merged config without errors by what it does to addresses.
  *
- * @param nonMasqueradeOrigins of each config file, as in `ParsedConfig`
+ * @param nonMasqueradeOrigins where a problem about what is not listed is shown: `nonMasqueradeOrigin` of each config file, in the order
+ * of `configFileNames`
  */
 export type Check = (
   config: MergedConfig,

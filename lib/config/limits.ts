@@ -28,10 +28,10 @@ export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 export const MAX_LINES = 100_000;
 
 /**
- * Most marks of all config files together; see `countSyntaxMarks`. There is one for each key and each CIDR, and some in comments.
+ * Most marks of all config files together; see `countIndicators`. There is one for each key and each CIDR, and some in comments.
  * The parser keeps events for each, and its time grows with them.
  */
-export function maxSyntaxMarks(cidrLimitMax: number): number {
+export function maxIndicators(cidrLimitMax: number): number {
   return 4_000 + 4 * cidrLimitMax;
 }
 

@@ -4,7 +4,7 @@ import { counted } from '../text/words.ts';
 import type { ConfigOptions, MergedConfig, ParsedConfig } from './config.ts';
 import type { ConfigFile } from './config-file.ts';
 import { LIMITED_KEYS } from './keys.ts';
-import { maxSyntaxMarks } from './limits.ts';
+import { maxIndicators } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
 import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readVolumeVersion } from './read.ts';
@@ -75,15 +75,15 @@ function* mergeInSteps(
   for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
   const configs: ParsedConfig[] = [];
   const all: ValidatedFile[] = [];
-  let syntaxMarks = maxSyntaxMarks(options.cidrLimitMax);
+  let indicators = maxIndicators(options.cidrLimitMax);
   let listed = 0;
   let excessive: ConfigFile | undefined;
   for (const configFile of configFiles) {
-    const quota = { syntaxMarks, problems: Math.max(1, found.remaining('error')) };
+    const quota = { indicators, problems: Math.max(1, found.remaining('error')) };
     const validated =
       unchanged(configFile, quota, last) ?? (yield* validateInSteps(configFile, options, quota));
     all.push(validated);
-    syntaxMarks -= validated.syntaxMarks;
+    indicators -= validated.indicators;
     for (const one of validated.problems) found.add(one);
     found.addOmitted('error', validated.omittedErrors);
     const left = Math.max(0, options.cidrLimitMax - listed);
@@ -119,9 +119,7 @@ function unchanged(
 ): ValidatedFile | undefined {
   const index = last?.configFiles.findIndex((one) => one.name === name && one.text === text) ?? -1;
   const validated = last?.validated[index];
-  return validated?.problems.length === 0 && validated.syntaxMarks <= quota.syntaxMarks
-    ? validated
-    : undefined;
+  return validated?.problems.length === 0 && validated.indicators <= quota.indicators ? validated : undefined;
 }
 
 /** None if something could not be read: it may be what is missed. */

@@ -3,22 +3,22 @@ import { MAX_LINES } from './limits.ts';
 import { isBlank, isBreak } from './yaml.ts';
 
 /**
- * Counts the syntax marks of a text: the places where a YAML value, a document or a directive may begin. Their number bounds
- * the memory of the YAML parser, which makes at most six events for each, and keeps them all. Marks in quotes, in blocks and
+ * Counts the indicators of a text (YAML 1.2, section 5.3) at places where a YAML value, a document or a directive may begin. Their number bounds
+ * the memory of the YAML parser, which makes at most six events for each, and keeps them all. Indicators in quotes, in blocks and
  * in comments behind a value make no event, but count too.
  *
- * @param limit how many marks there may be
+ * @param limit how many indicators there may be
  * @throws {PlacedError} if the parser would need too much memory for the text
  */
-export function countSyntaxMarks(text: string, limit: number): number {
+export function countIndicators(text: string, limit: number): number {
   let lines = 0;
-  let marks = 0;
+  let indicators = 0;
   let isLineStart = true;
   for (let at = 0; at < text.length; at += 1) {
     if (isBlank(text[at])) continue;
     if (isLineStart && text[at] === '#') at = endOfComment(text, at);
-    if (isMark(text[at], text[at + 1], isLineStart)) marks += 1;
-    if (marks > limit) {
+    if (isIndicator(text[at], text[at + 1], isLineStart)) indicators += 1;
+    if (indicators > limit) {
       const remedy = 'list fewer CIDRs, or start the agent with a larger --cidr-limit-max';
       throw new PlacedError(
         'has too many keys and items, counting those of earlier config files',
@@ -34,7 +34,7 @@ export function countSyntaxMarks(text: string, limit: number): number {
       throw new PlacedError(`has more than ${MAX_LINES} lines`, at, remedy);
     }
   }
-  return marks;
+  return indicators;
 }
 
 /** The end of a line that is only a comment; its start if a quote in it may end a text that began before. */
@@ -47,7 +47,7 @@ function endOfComment(text: string, start: number): number {
   return end;
 }
 
-function isMark(char: string | undefined, next: string | undefined, isLineStart: boolean): boolean {
+function isIndicator(char: string | undefined, next: string | undefined, isLineStart: boolean): boolean {
   switch (char) {
     case '[':
     case '{':

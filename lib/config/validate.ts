@@ -17,7 +17,7 @@ import {
 } from './keys.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
-import { countSyntaxMarks } from './size.ts';
+import { countIndicators } from './size.ts';
 import type { Steps } from './steps.ts';
 import { TEMPLATE_MARK, templateMarkIn } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
@@ -31,13 +31,13 @@ export interface ValidatedFile {
   readonly omittedErrors: number;
   /** How many CIDRs the config file lists, valid or not. */
   readonly cidrCount: number;
-  /** How many syntax marks it has, for the parser. */
-  readonly syntaxMarks: number;
+  /** How many YAML indicators it has, for the parser. */
+  readonly indicators: number;
 }
 
 /** What other config files have left of the limits that all config files share. */
 export interface Quota {
-  readonly syntaxMarks: number;
+  readonly indicators: number;
   /** Problems to keep, at least one. */
   readonly problems: number;
 }
@@ -62,7 +62,7 @@ export function* validateInSteps(
     origin: originIn(file, offset),
   });
 
-  const { root, syntaxMarks } = yield* parseInSteps(file.text, quota, report);
+  const { root, indicators } = yield* parseInSteps(file.text, quota, report);
   yield;
   const all = valuesOf(root, report);
   yield;
@@ -76,29 +76,29 @@ export function* validateInSteps(
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
-  return { config, problems, omittedErrors: omitted, cidrCount: listed, syntaxMarks };
+  return { config, problems, omittedErrors: omitted, cidrCount: listed, indicators };
 }
 
 /** Values by key as the schema spells it; unknown keys are left out. */
 type Values = ReadonlyMap<string, Node>;
 
-/** The map of keys, undefined if the text holds none, and the number of syntax marks, 0 if they are not parsed. */
+/** The map of keys, undefined if the text holds none, and the number of YAML indicators, 0 if they are not parsed. */
 function* parseInSteps(
   text: string,
   quota: Quota,
   report: NoteProblem,
-): Steps<{ readonly root?: MapNode; readonly syntaxMarks: number }> {
-  let syntaxMarks = 0;
+): Steps<{ readonly root?: MapNode; readonly indicators: number }> {
+  let indicators = 0;
   try {
-    syntaxMarks = countSyntaxMarks(text, quota.syntaxMarks);
+    indicators = countIndicators(text, quota.indicators);
     yield;
     const templateMark = templateMarkIn(text);
     if (templateMark !== undefined) {
       report('syntax', { offset: templateMark }, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);
-      return { syntaxMarks };
+      return { indicators };
     }
     const root = parseYaml(text);
-    if (root?.kind === 'map') return { root, syntaxMarks };
+    if (root?.kind === 'map') return { root, indicators };
     if (root === undefined) {
       const remedy = 'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
       report('empty', { offset: 0 }, 'the document is empty', remedy);
@@ -110,7 +110,7 @@ function* parseInSteps(
     if (!(error instanceof PlacedError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
-  return { syntaxMarks };
+  return { indicators };
 }
 
 function valuesOf(root: MapNode | undefined, report: NoteProblem): Values {

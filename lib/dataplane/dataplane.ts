@@ -193,7 +193,7 @@ export interface RuleCount extends EntryCount {
 export interface EntryCount {
   /** Undefined for destinations that no entry holds, and, if not masqueraded, for packets from elsewhere. */
   readonly entry: Entry | undefined;
-  /** Their verdict; `invalid` for any packets that conntrack refuses and that would leave with the address of a pod. */
+  /** The verdict of these packets. `invalid`: conntrack refuses them, and they would leave with the address of a pod. */
   readonly countedAs: Verdict | 'invalid';
   readonly packets: bigint;
 }

@@ -3,7 +3,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, locationText, type Remark } from '../config/problem.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import type { FindPods } from '../policy/outside-pods.ts';
+import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
 import { compilePolicy, type Family, type OwnAddress } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';

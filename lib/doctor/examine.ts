@@ -11,7 +11,7 @@ import { listRuleLocations } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
-import type { FindPods } from '../policy/outside-pods.ts';
+import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
 import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import { configFindings, podFindings } from './config-findings.ts';

@@ -1,6 +1,7 @@
 import { constants, type Dirent } from 'node:fs';
 import { open, opendir, readlink, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
+import type { Entry } from 'fast-glob';
 import { byteOrder, type ConfigFile, decodeFile, isConfigFileName } from '../config/config-file.ts';
 import type { Problem } from '../config/problem.ts';
 import { readVolumeVersion } from '../config/read.ts';
@@ -44,30 +45,22 @@ export interface ReadOptions {
 export async function readTree(root: string, options: ReadOptions, walk: WalkLimits): Promise<Inputs> {
   const found: Inputs[] = [];
   let hasUnreadDirectories = false;
-  const pending = [{ dir: root, depth: 0 }];
   try {
     const home = await realpath(root);
-    for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-      const { dir, depth } = next;
-      const { inputs, directories } = await readDirectory(dir, home, options, walk).catch(
-        (error: unknown) => ({
-          inputs: unreadable(dir, error),
-          directories: [],
-        }),
-      );
-      found.push(inputs);
-      const below = directories.map((name) => ({ dir: join(dir, name), depth: depth + 1 }));
-      if (!options.recursive) hasUnreadDirectories = below.length > 0;
-      else if (depth < MAX_DEPTH) for (const one of below.reverse()) pending.push(one);
-      else if (below[0] !== undefined)
+    const tree = await listTree(root, options.recursive, walk);
+    for (const [path, names] of tree) {
+      const [dir, depth] = [join(root, path), depthOf(path)];
+      if (depth > 0 && !options.recursive) hasUnreadDirectories = true;
+      else if (depth <= MAX_DEPTH)
         found.push(
-          failed(
-            'unreadable',
-            below[0].dir,
-            `is more than ${MAX_DEPTH} directories deep, and is not read`,
-            'name it itself',
+          await readDirectory(dir, { names, tree, path }, home, options, walk).catch((error: unknown) =>
+            unreadable(dir, error),
           ),
         );
+      else {
+        const message = `is more than ${MAX_DEPTH} directories deep, and is not read`;
+        found.push(failed('unreadable', dir, message, 'name it itself'));
+      }
     }
   } catch (error) {
     if (!(error instanceof TooManyEntries)) throw error;
@@ -99,33 +92,72 @@ export async function readConfigDirectory(dir: string, limit: number): Promise<I
   };
 }
 
-/** What one directory holds, and the names of the directories in it. */
-async function readDirectory(dir: string, home: string, { limit, recursive }: ReadOptions, walk: WalkLimits) {
-  const { files, directories } = await listDirectory(dir, walk);
+interface ListedDirectory {
+  /** Its manifests. */
+  readonly names: readonly string[];
+  readonly tree: Tree;
+  /** Below the root. */
+  readonly path: string;
+}
+
+async function readDirectory(
+  dir: string,
+  { names, tree, path }: ListedDirectory,
+  home: string,
+  { limit, recursive }: ReadOptions,
+  walk: WalkLimits,
+): Promise<Inputs> {
+  await (await opendir(dir)).close();
   const { id, configFiles, problems } = await readVolumeVersion(dir, false, limit);
   const manifests: Inputs[] = [];
-  for (const name of files)
+  for (const name of names)
     if (!isConfigFileName(name)) manifests.push(await readFile(join(dir, name), home, walk));
   const own = configFiles.map((file) => configFileOrManifest(join(dir, file.name), file, id !== undefined));
   const isKnown = ({ at }: Problem) =>
     at?.kind === 'whole-file' &&
-    ((recursive && directories.includes(at.file)) ||
+    ((recursive && tree.has(join(path, at.file))) ||
       manifests.some(({ manifests: [file] }) => file?.name === join(dir, at.file)));
   const others = problems.filter((one) => !isKnown(one)).map((one) => within(dir, one));
-  return { inputs: joined([...own, ...manifests, { ...NO_INPUTS, problems: others }]), directories };
+  return joined([...own, ...manifests, { ...NO_INPUTS, problems: others }]);
 }
 
-/** The manifests by their names, and the directories, each in byte order. */
-async function listDirectory(dir: string, walk: WalkLimits) {
-  const files: string[] = [];
-  const directories: string[] = [];
-  for await (const entry of await opendir(dir)) {
+/** The manifests of each directory, in byte order, by the path of the directory below the root, which comes first: an empty path. */
+type Tree = ReadonlyMap<string, readonly string[]>;
+
+/** Lists a directory. One that cannot be read seems empty; `readDirectory` says why. */
+async function listTree(root: string, isRecursive: boolean, walk: WalkLimits): Promise<Tree> {
+  const { default: glob } = await import('fast-glob');
+  const found = glob.stream(isRecursive ? '**' : '*', {
+    cwd: root,
+    deep: MAX_DEPTH + 1,
+    followSymbolicLinks: false,
+    objectMode: true,
+    onlyFiles: false,
+    suppressErrors: true,
+    unique: false,
+  });
+  const tree = new Map<string, string[]>([['', []]]);
+  for await (const one of found) {
+    const { path, name, dirent } = one as unknown as Entry;
     walk.entries -= 1;
     if (walk.entries < 0) throw new TooManyEntries('has more than 100,000 files and directories');
-    if (!isOfInterest(entry)) continue;
-    (entry.isDirectory() ? directories : files).push(entry.name);
+    if (dirent.isDirectory()) tree.set(path, tree.get(path) ?? []);
+    else if (isManifestName(name)) {
+      const directory = path.slice(0, -name.length - 1);
+      tree.set(directory, [...(tree.get(directory) ?? []), name]);
+    }
   }
-  return { files: files.sort(byteOrder), directories: directories.sort(byteOrder) };
+  const sorted = [...tree].map(([path, names]) => [path, names.sort(byteOrder)] as const);
+  return new Map(sorted.sort(([a], [b]) => byteOrder(inOrder(a), inOrder(b))));
+}
+
+/** Compares so that a directory comes before those in it, and these before the next one. */
+function inOrder(path: string): string {
+  return path.replaceAll(sep, '\0');
+}
+
+function depthOf(path: string): number {
+  return path === '' ? 0 : path.split(sep).length;
 }
 
 async function firstManifestOrDirectory(dir: string): Promise<string | undefined> {

@@ -3,10 +3,10 @@ import { type Prefix, parsePrefix, splitTraffic, type Traffic, trafficText } fro
 import type { ConfigOptions } from '../config/config.ts';
 import { type ConfigFile, originIn, problemIn } from '../config/config-file.ts';
 import type { NoteProblem } from '../config/key.ts';
-import { maxSyntaxMarks } from '../config/limits.ts';
+import { maxIndicators } from '../config/limits.ts';
 import { checkedPrefix } from '../config/list-key.ts';
 import type { Problem } from '../config/problem.ts';
-import { countSyntaxMarks } from '../config/size.ts';
+import { countIndicators } from '../config/size.ts';
 import { describe, type MapNode, type Node, parseYaml } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
@@ -45,7 +45,7 @@ export function readExpectations(file: ConfigFile, options: Options) {
 function pairsOf(text: string, { cidrLimitMax }: Options, report: NoteProblem): MapNode['pairs'] {
   const remedy = 'write for example "10.0.0.0/8: not masqueraded"';
   try {
-    countSyntaxMarks(text, maxSyntaxMarks(cidrLimitMax));
+    countIndicators(text, maxIndicators(cidrLimitMax));
     const root = parseYaml(text);
     if (root !== undefined && root.kind !== 'map') {
       report('shape', root, `expectations must be a map, but this is ${describe(root)}`, remedy);

@@ -70,7 +70,7 @@ export class Conntrack implements Disposable {
   #sequence = 0;
 
   /** How many flows there are, of both families. */
-  entries(): number {
+  flowCount(): number {
     const request = { type: CT_MSG.getStats, flags: NLM_F.ack, protocol: 0, attributes: [] };
     const parts = this.#ask('count the flows of conntrack', this.#socket, request, CT_MSG.getStats);
     const read = (reply: Message) => Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));

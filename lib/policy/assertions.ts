@@ -40,7 +40,7 @@ export interface Breaches {
    * Sources whose packets must be masqueraded, but are left alone whatever their destination, because masqueradeFromCIDRs does not
    * list them; ascending.
    */
-  readonly unlistedSources: readonly Range[];
+  readonly sourcesLeftAlone: readonly Range[];
 }
 
 /**
@@ -57,8 +57,8 @@ export function breaches(
   const listed = allowedSources(policy) ?? everything(policy.family);
   const isConcerned = intersection(meant, listed).ranges.length > 0;
   const destinations = isConcerned ? wrongDestinations(segments, assertion) : [];
-  const unlistedSources = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
-  return destinations.length + unlistedSources.length === 0 ? undefined : { destinations, unlistedSources };
+  const sourcesLeftAlone = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
+  return destinations.length + sourcesLeftAlone.length === 0 ? undefined : { destinations, sourcesLeftAlone };
 }
 
 function setOf(prefix: Prefix): RangeSet {
@@ -80,7 +80,7 @@ const MAX_RANGES = 3;
 export function describeBreaches(
   config: MergedConfig,
   family: Family,
-  { destinations, unlistedSources }: Breaches,
+  { destinations, sourcesLeftAlone }: Breaches,
   withOrigins = true,
 ): string {
   const decidedText = ({ entry, ...range }: Breach) => {
@@ -92,8 +92,8 @@ export function describeBreaches(
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   };
   const clauses = truncated(destinations, MAX_RANGES, decidedText, moreText);
-  if (unlistedSources.length === 0) return clauses.join(', ');
-  const sources = truncated(unlistedSources, MAX_RANGES, (one) => formatRange(family, one), moreText).join(
+  if (sourcesLeftAlone.length === 0) return clauses.join(', ');
+  const sources = truncated(sourcesLeftAlone, MAX_RANGES, (one) => formatRange(family, one), moreText).join(
     ', ',
   );
   return [

@@ -131,7 +131,7 @@ function brokenAssertion(
   if (found === undefined) return undefined;
   const deciding = decidingOrigin(config, prefix.family, found);
   const why = (withOrigins: boolean) => describeBreaches(config, prefix.family, found, withOrigins);
-  const shouldNameSources = from === undefined && found.unlistedSources.length > 0;
+  const shouldNameSources = from === undefined && found.sourcesLeftAlone.length > 0;
   if ('flag' in assertion)
     return {
       kind: 'assertion',

@@ -69,7 +69,7 @@ export const METRICS = {
     ['family', 'verdict'],
     'Entries of the policy by verdict: masqueraded or not_masqueraded.',
   ),
-  config_conflicts: gauge(
+  config_problems: gauge(
     ['severity', 'kind'],
     'Conflicts between config files or within one config file, and what the checks find, such as nothing-inside; 0 for a kind without any.',
   ),
@@ -101,7 +101,7 @@ export const METRICS = {
     'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent with --netlink=off, and if the node has more than 100,000 routes, or 20,000 by links to pods.',
   ),
   stale_flows: gauge(
-    ['family', 'protocol', 'direction'],
+    ['family', 'protocol', 'verdict'],
     'Connections that keep an old verdict, by protocol (tcp, udp or other) and by what still happens to them: masqueraded or not_masqueraded. Counted after the first sync, after each change of verdicts, and every ten minutes. Absent with --stale-flows=off, and if conntrack is not read.',
   ),
   port_usage_ratio: gauge(

@@ -12,8 +12,8 @@ interface CountReading {
   readonly rules: ReadonlyMap<string, RuleCount>;
 }
 
-/** The counts of all entries of one config file. */
-export interface FileCount {
+/** The packets of one verdict, or invalid ones, that the entries of one config file have decided about. */
+export interface ConfigFileCount {
   /**
    * The config file, or the RFC of a default; undefined for destinations that no entry holds, and packets from elsewhere.
    */
@@ -43,7 +43,7 @@ export class PacketCounts {
    * The counts since the last call. Empty if the last call was a moment ago, or if the kernel cannot be read now; a
    * later call then includes them.
    */
-  async takeGrowth(dataplane: Dataplane, policy: Policy): Promise<readonly FileCount[]> {
+  async takeGrowth(dataplane: Dataplane, policy: Policy): Promise<readonly ConfigFileCount[]> {
     const { family } = policy;
     const now = this.#now();
     if (now - (this.#readAt.get(family) ?? Number.NEGATIVE_INFINITY) < FRESH_MS) return [];
@@ -97,7 +97,7 @@ function growth(before: CountReading | undefined, after: CountReading): readonly
 }
 
 /** The sums by config file and verdict, in the order of the first count of each. */
-function countsByFile(counts: readonly EntryCount[]): readonly FileCount[] {
+function countsByFile(counts: readonly EntryCount[]): readonly ConfigFileCount[] {
   const fileIn = ({ entry }: EntryCount) => entry && originName(entry.origin);
   const sums = summed(counts, (one) => `${one.countedAs} ${one.entry?.origin.kind} ${fileIn(one)}`);
   return Array.from(sums.values(), (sum) => {

@@ -7,11 +7,11 @@ import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
-import type { OutsidePodRoutes } from '../policy/outside-pods.ts';
+import type { MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import { addressRequests, bestAddresses, type Family, type Policy } from '../policy/policy.ts';
 import { Contest } from './contest.ts';
 import type { Metrics } from './metrics.ts';
-import { type FileCount, originName } from './packet-counts.ts';
+import { type ConfigFileCount, originName } from './packet-counts.ts';
 
 /** The status of one family. Times are from Date.now(), except `syncedAt`. */
 export interface FamilyStatus {
@@ -161,7 +161,7 @@ export class Status implements Observer {
       metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
       const conflicts = Map.groupBy<string, Problem>(config.problems, ({ kind }) => kind);
       for (const [kind, { severity }] of KINDS_OF_VALID_CONFIG)
-        metrics.set('config_conflicts', { severity, kind }, conflicts.get(kind)?.length ?? 0);
+        metrics.set('config_problems', { severity, kind }, conflicts.get(kind)?.length ?? 0);
     });
   }
 
@@ -254,7 +254,7 @@ export class Status implements Observer {
   }
 
   /** The agent has read the routes to pods; undefined if it could not. */
-  onOutsidePodRoutes(found: readonly OutsidePodRoutes[] | undefined): void {
+  onMasqueradedPodRoutes(found: readonly MasqueradedPodRoutes[] | undefined): void {
     const families = found === undefined ? [] : [...this.#families.keys()];
     const values = families.map((family) => {
       const own = found?.filter((one) => one.family === family) ?? [];
@@ -264,7 +264,7 @@ export class Status implements Observer {
   }
 
   /** @param counts since the last call */
-  onCounts(family: Family, counts: readonly FileCount[]): void {
+  onCounts(family: Family, counts: readonly ConfigFileCount[]): void {
     this.#recorder.record((metrics) => {
       for (const { file, countedAs, packets } of counts) {
         const count = Number(packets);

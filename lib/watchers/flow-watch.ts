@@ -24,7 +24,7 @@ interface FlowWatchOptions {
 /** How often it reads without a reason: for ports in use, and for stale flows that have ended. */
 const READ_AGAIN_MS = 600_000;
 
-type OpenConntrack = Pick<Conntrack, 'entries' | 'flows' | 'delete' | typeof Symbol.dispose>;
+type OpenConntrack = Pick<Conntrack, 'flowCount' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
 export interface FlowWatch {
   /**
@@ -67,7 +67,7 @@ export function createFlowWatch(
     using conntrack = open();
     const rules = { verdict, isOwn: createIsLocal() };
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
-    const expected = Math.min(conntrack.entries(), MOST_FLOWS);
+    const expected = Math.min(conntrack.flowCount(), MOST_FLOWS);
     const ports = asked.countsPorts ? new PortCounter(expected, toPorts, rules.isOwn) : undefined;
     const deletes = asked.reports && mode === 'delete-udp';
     const toDelete: Flow[] = [];
@@ -106,7 +106,7 @@ export function createFlowWatch(
         for (const protocol of STALE_PROTOCOLS)
           for (const kept of ['not_masqueraded', 'masqueraded'] as const) {
             const flows = stale.count({ family, protocol, kept });
-            metrics.set('stale_flows', { family, protocol, direction: kept }, flows);
+            metrics.set('stale_flows', { family, protocol, verdict: kept }, flows);
           }
         if (ports !== undefined) metrics.set('port_usage_ratio', { family }, ports.highestShare(family));
       }
@@ -147,8 +147,8 @@ export function createFlowWatch(
     readSoon();
   }, READ_AGAIN_MS).unref();
   return {
-    read(now, isNew = true) {
-      verdict = now;
+    read(newVerdict, isNew = true) {
+      verdict = newVerdict;
       reports ||= isNew;
       readSoon();
     },

@@ -5,7 +5,7 @@ import { otherAgentFinding } from '../foreign/other-agents.ts';
 import { readNode } from '../foreign/read-node.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
-import type { FindPods, OutsidePodRoutes } from '../policy/outside-pods.ts';
+import type { FindPods, MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { Status } from '../status/status.ts';
 import type { Leftovers } from './leftovers.ts';
@@ -100,16 +100,16 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
   const podNotices = async (policies: readonly Policy[]): Promise<NoticesByKey> => {
     try {
       const pods = await findPods(policies, status.loaded?.config.configFileNames ?? []);
-      status.onOutsidePodRoutes(pods);
+      status.onMasqueradedPodRoutes(pods);
       return new Map(pods.map((one) => [`pods in ${one.range.text}`, () => logPods(one)]));
     } catch (error) {
-      status.onOutsidePodRoutes(undefined);
+      status.onMasqueradedPodRoutes(undefined);
       const text = `routes to pods not read: ${failureText(error)}`;
       return new Map([[text, () => log.info(text)]]);
     }
   };
 
-  const logPods = ({ family, message, evidence, remedy }: OutsidePodRoutes): void =>
+  const logPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
     log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
 
   const otherAgents = () => leftovers.returned.map((found) => otherAgentFinding(found, accepted));

@@ -61,7 +61,7 @@ async function serving(node: NodeLab, ...flags: string[]): Promise<RunningAgent>
 /** The same, and until it watches the kernel, which begins with a sync. */
 async function watching(node: NodeLab, ...flags: string[]): Promise<RunningAgent> {
   const agent = await serving(node, ...flags);
-  await agent.logged(/"reason":"drift","msg":"nothing to change"/);
+  await agent.logged(/"reason":"kernel","msg":"nothing to change"/);
   return agent;
 }
 
@@ -94,7 +94,7 @@ for (const {
   const rules = async (node: NodeLab) => (await node.box.run(lister, args)).stdout;
   describe(`drift, although the next resync is an hour away, ${flag}`, () => {
     for (const [reason, flags] of [
-      ['drift', [LONG]],
+      ['kernel', [LONG]],
       // The tools read chain and jump one after the other: a change in between is told as two.
       ...(flag === '--backend=nftables'
         ? []
@@ -104,7 +104,7 @@ for (const {
         await using node = await createNode();
         await node.volume(config('10.1.0.0/16', '10.2.0.0/16'));
         const agent =
-          reason === 'drift' ? await watching(node, flag, ...flags) : node.start(SERVED, flag, ...flags);
+          reason === 'kernel' ? await watching(node, flag, ...flags) : node.start(SERVED, flag, ...flags);
         await agent.logged(/metrics, probes and status on/);
         const wanted = await rules(node);
         for (const [index, [command, found]] of drifts.entries()) {
@@ -117,16 +117,16 @@ for (const {
           );
           const { level, msg, found: differences } = repairs()[index] ?? {};
           assert.equal(level, 'warn');
-          const program = reason === 'drift' ? command[0] : 'another program';
+          const program = reason === 'kernel' ? command[0] : 'another program';
           const said = new RegExp(
             `^IPv4: ${program} has changed the agent's rules; repaired: .*; rules added \\d`,
           );
           assert.match(`${msg}`, said);
           assert.ok(Array.isArray(differences) && differences.includes(found), `${differences}`);
           assert.equal(await rules(node), wanted);
-          if (reason === 'drift') await readBack(agent);
+          if (reason === 'kernel') await readBack(agent);
         }
-        assertCounted(await node.metrics(), drifts, reason === 'drift');
+        assertCounted(await node.metrics(), drifts, reason === 'kernel');
         await agent.stop();
       });
 
@@ -159,7 +159,7 @@ for (const {
       const isApplied = () => since().some(({ reason, found }) => reason === 'change' && found !== undefined);
       await eventually(isApplied, () => `the change; the log is ${agent.log()}`);
       // By its own clock, so that only the agent decides.
-      const repairs = () => since().filter(({ reason, found }) => reason === 'drift' && found !== undefined);
+      const repairs = () => since().filter(({ reason, found }) => reason === 'kernel' && found !== undefined);
       const until = repairs().length + 2;
       await eventually(
         () => repairs().length >= until,
@@ -242,6 +242,13 @@ describe('an agent without its native module', () => {
     await volume.swap(config('10.1.0.0/16'));
     const once = await node.agent('--once', '--backend=iptables');
     assert.equal(once.code, 0, once.stderr);
-    assert.equal((await node.agent('cleanup')).code, 0);
+    for (const args of [['cleanup'], ['render', '--live', '--backend=nftables']]) {
+      const { code, stdout, stderr } = await node.agent(...args);
+      assert.equal(code, 1, stdout);
+      assert.match(stderr, /cannot load the native module: .*; use an image/);
+    }
+    const blind = await node.agent('cleanup', '--netlink=off');
+    assert.equal(blind.code, 0, blind.stderr);
+    assert.match(blind.stderr, /nftables: not read/);
   });
 });

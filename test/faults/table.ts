@@ -476,7 +476,7 @@ export const FAULTS: readonly Fault[] = [
       ['union(notMasqueradedDestinations(policy), setOf(accepted))', 'notMasqueradedDestinations(policy)'],
     ],
     noticedBy: [
-      ['policy/outside-pods.test.ts', 'if they are accepted'],
+      ['policy/masqueraded-pod-routes.test.ts', 'if they are accepted'],
       ['e2e/masqueraded-pods.test.ts', 'accepts ranges that are meant'],
     ],
   },

@@ -85,6 +85,13 @@ const SUBJECTS: readonly Subject[] = [
     needsIPv6: true,
   },
   {
+    title: 'whatever other programs make of the table, a sync makes it anew, and a second one writes nothing',
+    file: 'test/kernel/random-nftables.test.ts',
+    tests: () => /makes what it makes of an empty kernel/,
+    kinds: ['nftables'],
+    needsIPv6: true,
+  },
+  {
     title: 'connections that began before the rules',
     file: 'test/packets/stale-flows.test.ts',
     tests: (kind) => RegExp(`are deleted with --stale.*: ${kind}$`),

@@ -13,6 +13,10 @@ const MODULES: Readonly<Record<string, string>> = {
 /** What the kernel says of a part that it does not know, and cannot load as a module. */
 const UNKNOWN = ['ENOENT', 'ENOTSUP'];
 
+/** What to do if this process has no netlink socket. */
+export const ALLOW_NETLINK =
+  'use an image for this architecture, without noexec, allow netlink sockets (seccomp, SELinux), or use --backend=iptables';
+
 /** The failure of a request for nf_tables as the dataplane's. Throws every other error. */
 export function dataplaneError(error: unknown): DataplaneError {
   if (!(error instanceof NetlinkError)) throw error;
@@ -26,7 +30,11 @@ export function dataplaneError(error: unknown): DataplaneError {
     );
   switch (failure) {
     case 'denied':
-      return new DataplaneError('denied', message, 'run the agent as root with the capability NET_ADMIN');
+      return new DataplaneError(
+        'denied',
+        message,
+        'run the agent as root with the capability NET_ADMIN, and allow netlink sockets (seccomp, SELinux)',
+      );
     case 'changed':
       return new DataplaneError('raced', message, 'find out which other program changes the table');
     case 'interrupted':
@@ -39,11 +47,10 @@ export function dataplaneError(error: unknown): DataplaneError {
           message,
           `the kernel lacks a module (${Object.values(MODULES).join(', ')}): load it, or use --backend=iptables`,
         );
-      return new DataplaneError(
-        'unsupported',
-        message,
-        'nftables needs netlink and a kernel with nf_tables: load the module, allow the socket (seccomp, SELinux), or use --backend=iptables',
-      );
+      // This process has no netlink: whether the kernel has rules is unknown.
+      if (code === undefined || code === 'EAFNOSUPPORT')
+        return new DataplaneError('refused', message, ALLOW_NETLINK);
+      return noNfTables(message);
     case 'failed':
       return failed(error);
   }
@@ -54,11 +61,7 @@ function failed({ message, code, at }: NetlinkError): DataplaneError {
     case 'EINVAL':
       if (at !== undefined) break;
       // What the kernel says of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
-      return new DataplaneError(
-        'unsupported',
-        message,
-        'the kernel has no nf_tables: load it (modprobe), or use --backend=iptables',
-      );
+      return noNfTables(message);
     case 'EBUSY':
     case 'EAGAIN':
     case 'ERESTART':
@@ -73,4 +76,9 @@ function failed({ message, code, at }: NetlinkError): DataplaneError {
   }
   const remedy = 'find out what the kernel refuses: dmesg, and the list of its modules';
   return new DataplaneError('refused', message, remedy);
+}
+
+function noNfTables(message: string): DataplaneError {
+  const remedy = 'the kernel has no nf_tables: load it (modprobe), or use --backend=iptables';
+  return new DataplaneError('unsupported', message, remedy);
 }

@@ -13,7 +13,7 @@ import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import type { Netlink, Requests } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
-import { dataplaneError } from './failure.ts';
+import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
 import { INVALID_CHAIN, SET, TABLE } from './names.ts';
 import { type Ruleset, RulesetReader, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
@@ -160,7 +160,7 @@ function needsNetlink(netlink: Netlink | undefined): DataplaneError {
   return new DataplaneError(
     'missing',
     `nftables needs netlink, which does not work here: ${why}`,
-    'remove --netlink=off, use an image for this architecture, allow netlink sockets (seccomp, SELinux), or use --backend=iptables',
+    `remove --netlink=off, ${ALLOW_NETLINK}`,
   );
 }
 

@@ -86,7 +86,7 @@ describe('triggers', () => {
       await pass(399);
       assert.ok(await isPending(next), `generation ${id}`);
       await pass(1);
-      assert.equal(await next, 'drift');
+      assert.equal(await next, 'kernel');
     }
     const next = watched.next();
     await pass(199);

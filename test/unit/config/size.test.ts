@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { parseEvents } from 'js-yaml';
-import { countSyntaxMarks } from '../../../lib/config/size.ts';
+import { countIndicators } from '../../../lib/config/size.ts';
 import { PlacedError } from '../../../lib/text/error.ts';
 import { almostConfig } from './arbitrary.ts';
 import { anyPattern } from './patterns.ts';
@@ -29,8 +29,7 @@ describe('the marks of a text', () => {
     ['a: 1 # b, c', 2],
     ['#\r- a', 1],
   ] as const) {
-    it(`are ${count} in ${JSON.stringify(text)}`, () =>
-      assert.equal(countSyntaxMarks(text, NO_LIMIT), count));
+    it(`are ${count} in ${JSON.stringify(text)}`, () => assert.equal(countIndicators(text, NO_LIMIT), count));
   }
 
   for (const [name, texts] of [
@@ -41,7 +40,7 @@ describe('the marks of a text', () => {
       fc.assert(
         fc.property(texts, (text) => {
           const events = eventsOf(text);
-          assert.ok(events <= MOST_EVENTS * (countSyntaxMarks(text, NO_LIMIT) + 1), `${events} events`);
+          assert.ok(events <= MOST_EVENTS * (countIndicators(text, NO_LIMIT) + 1), `${events} events`);
         }),
         { numRuns: 5_000 },
       );
@@ -49,9 +48,9 @@ describe('the marks of a text', () => {
   }
 
   it('are as many as the limit, and no more', () => {
-    assert.equal(countSyntaxMarks('a: [1, 2]', 3), 3);
+    assert.equal(countIndicators('a: [1, 2]', 3), 3);
     assert.throws(
-      () => countSyntaxMarks('a: [1, 2]', 2),
+      () => countIndicators('a: [1, 2]', 2),
       (error) => error instanceof PlacedError && error.offset === 5,
     );
   });
@@ -60,8 +59,8 @@ describe('the marks of a text', () => {
 describe('the lines of a text', () => {
   for (const end of ['\n', '\r', '\r\n', '#\n', ' b\n']) {
     it(`are at most 100,000 that end with ${JSON.stringify(end)}`, () => {
-      assert.equal(countSyntaxMarks(end.repeat(100_000), NO_LIMIT), 0);
-      assert.throws(() => countSyntaxMarks(end.repeat(100_001), NO_LIMIT), {
+      assert.equal(countIndicators(end.repeat(100_000), NO_LIMIT), 0);
+      assert.throws(() => countIndicators(end.repeat(100_001), NO_LIMIT), {
         message: 'has more than 100000 lines',
       });
     });

@@ -151,7 +151,8 @@ describe('what other programs have touched', () => {
     assert.deepEqual(netlink.takeTouched('IPv4'), nothing);
     change(2, rules);
     assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: false });
-    change(3, { ...set, kind: 'objects' });
+    // Of a set or table that was made again.
+    change(3, { ...rules, kind: 'objects' });
     assert.deepEqual(netlink.takeTouched('IPv4'), { rules: true, elements: true });
     lose();
     assert.equal(netlink.takeTouched('IPv4'), 'unknown');

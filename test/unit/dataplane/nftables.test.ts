@@ -327,6 +327,10 @@ it('failures of the kernel say what it lacks, and tell a lack from a race', () =
     ['EEXIST', 'changed', at(), 'raced', /^x$/],
     ['ENOTSUP', 'unsupported', at(), 'refused', /^x$/],
     ['EINVAL', 'failed', undefined, 'unsupported', /^x$/],
+    ['EPROTONOSUPPORT', 'unsupported', undefined, 'unsupported', /^x$/],
+    // No netlink in this process: there may be rules all the same.
+    [undefined, 'unsupported', undefined, 'refused', /^x$/],
+    ['EAFNOSUPPORT', 'unsupported', undefined, 'refused', /^x$/],
     ['EINVAL', 'failed', at(), 'refused', /^x$/],
     ['EMSGSIZE', 'failed', undefined, 'refused', /^x$/],
     ['EPERM', 'denied', undefined, 'denied', /^x$/],

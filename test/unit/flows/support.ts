@@ -51,7 +51,7 @@ function endOf(text: string): End {
 /** Connection tracking with these flows. */
 export function sourceOf(parts: readonly (readonly Flow[])[], entries?: number): FlowSource {
   return {
-    entries: () => entries ?? parts.flat().length,
+    flowCount: () => entries ?? parts.flat().length,
     async flows(_, take, afterPart) {
       for (const part of parts) {
         for (const flow of part) take(flow);

@@ -28,15 +28,15 @@ describe('the status', () => {
     const { status, value, series } = create();
     status.onLoad(loaded({ ...TEXTS, c: 'masqLinkLocal: false\n' }));
     assert.equal(await value('config_files'), 3);
-    assert.equal(await value('config_conflicts', 'severity="warning"', 'kind="link-local-flag"'), 1);
-    assert.equal(await value('config_conflicts', 'severity="info"', 'kind="duplicate"'), 1);
+    assert.equal(await value('config_problems', 'severity="warning"', 'kind="link-local-flag"'), 1);
+    assert.equal(await value('config_problems', 'severity="info"', 'kind="duplicate"'), 1);
     assert.equal((await series('config_file_info')).length, 3);
     const [first] = await series('config_info');
     status.onInvalidConfig(new InvalidConfigError([]));
     assert.deepEqual(await series('config_info'), [first]);
     assert.equal(await value('config_files'), 3);
     status.onLoad(loaded({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' }));
-    const conflicts = await series('config_conflicts');
+    const conflicts = await series('config_problems');
     assert.ok(conflicts.length > 1 && conflicts.every((line) => line.endsWith(' 0')), conflicts.join());
     assert.deepEqual(await series('config_file_info'), ['ip_masq_agent_config_file_info{file="b"} 1']);
     const [second, ...more] = await series('config_info');

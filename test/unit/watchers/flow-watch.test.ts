@@ -77,7 +77,7 @@ describe('a reading of conntrack', () => {
     ]);
     assert.equal(lab.lines.length, 1);
     assert.deepEqual(lab.deleted, []);
-    const wanted = 'ip_masq_agent_stale_flows{family="IPv4",protocol="udp",direction="not_masqueraded"} 1';
+    const wanted = 'ip_masq_agent_stale_flows{family="IPv4",protocol="udp",verdict="not_masqueraded"} 1';
     assert.ok((await lab.series('stale_flows')).includes(wanted));
     assert.equal((await lab.series('stale_flows')).length, 6);
     assert.deepEqual(await lab.series('port_usage_ratio'), [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { outsidePodRoutes } from '../../../lib/policy/outside-pods.ts';
+import { masqueradedPodRoutes } from '../../../lib/policy/masqueraded-pod-routes.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { prefixFrom } from '../cidr/support.ts';
 import { mergedOf } from '../config/support.ts';
@@ -10,7 +10,12 @@ function found(texts: Record<string, string>, routes: readonly string[], accepte
   const config = mergedOf(texts);
   const all = routes.map((text) => ({ prefix: prefixFrom(text), text: `${text} dev pods` }));
   return (['IPv4', 'IPv6'] as const).flatMap((family) =>
-    outsidePodRoutes(compilePolicy(config, family), all, accepted.map(prefixFrom), config.configFileNames),
+    masqueradedPodRoutes(
+      compilePolicy(config, family),
+      all,
+      accepted.map(prefixFrom),
+      config.configFileNames,
+    ),
   );
 }
 

@@ -16,7 +16,7 @@ import { notMasqueradedDestinations } from './flatten.ts';
 import type { Policy } from './policy.ts';
 
 /** Routes to pods that are outside: packets to them, or to a part of them, are masqueraded. */
-export interface OutsidePodRoutes extends Advice {
+export interface MasqueradedPodRoutes extends Advice {
   readonly family: Family;
   /** What to list: pods may come and go without changing it. */
   readonly range: Prefix;
@@ -29,7 +29,7 @@ export interface OutsidePodRoutes extends Advice {
 export type FindPods = (
   policies: readonly Policy[],
   configFiles: readonly string[],
-) => Promise<readonly OutsidePodRoutes[]>;
+) => Promise<readonly MasqueradedPodRoutes[]>;
 
 /** The most ranges, and the most routes to one, that are shown. */
 const [MOST_RANGES, SHOWN] = [20, 3];
@@ -43,12 +43,12 @@ const OPERATOR = 'ip-masq-operator';
  * @param accepted ranges for which that is meant
  * @param configFiles the names of the config files
  */
-export function outsidePodRoutes(
+export function masqueradedPodRoutes(
   policy: Policy,
   routes: readonly { readonly prefix: Prefix; readonly text: string }[],
   accepted: readonly Prefix[],
   configFiles: readonly string[],
-): readonly OutsidePodRoutes[] {
+): readonly MasqueradedPodRoutes[] {
   const { family, from, entries } = policy;
   const setOf = (prefixes: readonly Prefix[]) =>
     rangeSet(family, prefixes.filter((prefix) => prefix.family === family).map(rangeOf));
