@@ -24,9 +24,9 @@ export async function readFlows(
   onFlow: (flow: Flow) => void,
   afterPart: () => void = () => {},
 ): Promise<boolean> {
-  const entries = conntrack.flowCount();
+  const count = conntrack.flowCount();
   // The kernel walks all of its table, that of all namespaces, for none.
-  if (entries === 0 || entries > MOST_FLOWS) return entries === 0;
+  if (count === 0 || count > MOST_FLOWS) return count === 0;
   // Otherwise V8 takes flows for long-lived, and a table of 250,000 makes 20 MB of garbage instead of 3.
   setFlagsFromString('--no-allocation-site-pretenuring');
   let read = 0;

@@ -215,7 +215,7 @@ describe('whether the agent watches nf_tables', () => {
 describe('an agent without its native module', () => {
   it('says so once, and keeps the rules with the tools alone, if it is told to use iptables', async () => {
     await using dir = await temporaryDirectory();
-    for (const file of ['ip-masq-agent', 'package.json'])
+    for (const file of ['ip-masq-agent', 'ip-masq-agent.bundle', 'package.json'])
       await cp(join(dirname(BINARY), file), join(dir.path, file));
     await using node = await createNode(join(dir.path, 'ip-masq-agent'));
     const volume = await node.volume(config('10.1.0.0/16'));

@@ -6,13 +6,13 @@ import { delimiter, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { bundle } from '../../build/bundle.ts';
 import schema from '../../schemas/ip-masq-outputs.schema.json' with { type: 'json' };
 import { text } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { createNode, eventually, inside } from './support.ts';
 
 const STAND_IN = fileURLToPath(new URL('../lab/kubectl.pl', import.meta.url));
-const BUNDLE = fileURLToPath(new URL('../../build/bundle.ts', import.meta.url));
 
 /** The commands for the fleet, as their words. */
 const COMMANDS = ['status', 'doctor', 'diff', 'explain 10.1.2.3 8.8.8.8'] as const;
@@ -78,7 +78,7 @@ describe('fleet', () => {
     dir = stack.use(await temporaryDirectory()).path;
     plugin = join(dir, 'plugin/kubectl-ip_masq');
     await mkdir(join(dir, 'plugin'));
-    execFileSync(process.execPath, [BUNDLE, 'v9.9.9', plugin, '/usr/bin/env node', 'node20']);
+    await bundle({ version: 'v9.9.9', file: plugin, interpreter: '/usr/bin/env node', oldest: 'node20' });
     await rm(join(dir, 'plugin/package.json'));
     await mkdir(join(dir, 'bin'));
     await copyFile(STAND_IN, join(dir, 'bin/kubectl.pl'));

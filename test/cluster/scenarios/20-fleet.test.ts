@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { loadAll } from 'js-yaml';
-import { ROOT } from '../../image/make.ts';
+import { bundle } from '../../../build/bundle.ts';
 import { type RunResult, run } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 import { sectionOf } from '../lab/documentation.ts';
@@ -27,8 +26,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
   await using stack = new AsyncDisposableStack();
   const dir = stack.use(await temporaryDirectory()).path;
   const plugin = join(dir, 'kubectl-ip_masq');
-  const words = [join(ROOT, 'build/bundle.ts'), 'v9.9.9', plugin, '/usr/bin/env node', 'node20'];
-  execFileSync(process.execPath, words);
+  await bundle({ version: 'v9.9.9', file: plugin, interpreter: '/usr/bin/env node', oldest: 'node20' });
   const [address = ''] = cidrs(lab, 'nodes').map((cidr) => cidr.replace(/\/.*/, ''));
   const ask = (command: Command, kubeconfig?: string) =>
     asPlugin(lab, dir, kubeconfig, command, ...(command === 'explain' ? ['--live', address] : []));
