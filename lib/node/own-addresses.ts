@@ -65,23 +65,30 @@ function overNetlink<Answer>(ask: () => Answer, fallback: () => Answer): Answer 
 /**
  * A function that tells whether an address is the node's own now, so that packets to it never meet the agent's rules.
  * It is, if the kernel's table `local` says so: on a link, also one without a carrier, or in a range made local as a whole.
+ *
+ * @param asksKernel without it, only the addresses of links that are up are known, as without netlink
  */
-export function createIsLocal(): (address: Address) => boolean {
-  const all = routes();
+export function createIsLocal(asksKernel = true): (address: Address) => boolean {
+  const all = asksKernel ? routes() : routesOfLinks();
   const rangesOf = (family: Family) =>
     rangeSet(family, all.filter((route) => route.family === family).map(rangeOf)).ranges;
   const own = { IPv4: rangesOf('IPv4'), IPv6: rangesOf('IPv6') };
   return ({ family, value }) => isInSome(value, own[family]);
 }
 
-/** The local routes; without netlink, those of the addresses of links that are up and have a carrier. */
+/** The local routes; without netlink, those of links. */
 function routes(): readonly LocalRoute[] {
-  return overNetlink(localRoutes, () => [
+  return overNetlink(localRoutes, routesOfLinks);
+}
+
+/** The local routes of the addresses of links that are up and have a carrier. */
+function routesOfLinks(): readonly LocalRoute[] {
+  return [
     { family: 'IPv4', address: 127n << 24n, length: 8, isOfLink: true },
     ...linkAddresses().map(({ family, value: address }) => {
       return { family, address, length: ADDRESS_BITS[family], isOfLink: true };
     }),
-  ]);
+  ];
 }
 
 /** Those of links that are up and have a carrier; getifaddrs(3) in Node leaves out the others, and flags. */

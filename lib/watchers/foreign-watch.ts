@@ -90,7 +90,8 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
   const foreignNotices = async ({ dataplane, chain, policies }: Own): Promise<NoticesByKey> => {
     const families = policies.map(({ family }) => family);
     const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
-    const { findings, unread } = await findForeign(node, policies, accepted, createIsLocal());
+    const isOwn = createIsLocal(host.netlink !== undefined);
+    const { findings, unread } = await findForeign(node, policies, accepted, isOwn);
     status.onForeignRules([...otherAgents(), ...findings]);
     return new Map([
       ...findings.map((finding) => [finding.key, () => logFinding(finding)] as const),
