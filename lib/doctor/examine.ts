@@ -5,6 +5,7 @@ import { type RetryOptions, retrying } from '../agent/retry.ts';
 import { survey } from '../agent/rule-locations.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
+import type { RuleLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
@@ -97,6 +98,8 @@ async function examineKernel(
     read.push(`${name}: ${reason}`);
     findings.push(...holderFindings(holder, surveyed));
     for (const location of used) {
+      if (families.includes(location.family))
+        await collect(() => writerFindings(host, location), location.family);
       if (config === undefined) break;
       await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
     }
@@ -125,6 +128,14 @@ async function examineKernel(
     return [];
   });
   return { findings, read };
+}
+
+/** Throws if the program that writes the agent's rules is missing: reading them does not need it. */
+async function writerFindings(host: Host, { dataplane, family }: RuleLocation): Promise<readonly Finding[]> {
+  if (dataplane.iptables === undefined) return [];
+  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  await host.run(`${command}${dataplane.iptables.suffix}-restore`, ['--version']);
+  return [];
 }
 
 /** The error as a finding; none if the kernel does not support such rules of a family, because then there are none. */

@@ -66,7 +66,7 @@ const HOSTILE: readonly Pick<BadConfig, 'what' | 'config' | 'place'>[] = [
     config: `a:${'\n'.repeat(1_000_000)}@`,
     place: 'ip-masq-x:100001:1: ',
   },
-  { what: 'items behind comments', config: '#\r-\n'.repeat(250_000), place: 'ip-masq-x:8001:3: ' },
+  { what: 'items behind comments', config: '#\r-\n'.repeat(250_000), place: 'ip-masq-x:16002:1: ' },
   { what: 'documents', config: '---\n'.repeat(250_000), place: 'ip-masq-x:8001:3: ' },
   { what: 'a value of many lines', config: `a: "${'\n b'.repeat(99_000)}"`, place: 'ip-masq-x:1:5: ' },
   {

@@ -56,7 +56,7 @@ const CASES: readonly Case[] = [
     IPTABLES,
     raw('-s', '10.244.0.0/16', '-j', 'CT', '--notrack'),
     POD.IPv4,
-    /iptables \(nft\) raw PREROUTING.*\n.*handle \d/,
+    /iptables \(nft\) raw PREROUTING[\s\S]*handle \d/,
   ],
   [
     'pods are not tracked before nftables',

@@ -51,7 +51,8 @@ function isOfInvalid(family: Family, chain: TableChain): boolean {
 }
 
 function asksInvalid(family: Family, statement: Statement | undefined): boolean {
-  return statement !== undefined && statementText(family, statement) === 'ct state invalid';
+  const state = statement && statementText(family, statement);
+  return state !== undefined && /^ct state (?:invalid|untracked|invalid,untracked)$/.test(state);
 }
 
 function invalidIn(chains: readonly TableChain[]): KernelVerdicts['invalid'] {
