@@ -4,7 +4,7 @@
 set -eu
 arch=$1 dir=$2
 shift 2
-[ $# -gt 0 ] || set -- iptables nftables libstdc++6
+[ $# -gt 0 ] || set -- iptables libstdc++6
 mkdir -p "$dir/partial" "$dir/lists/partial"
 
 # Hides the installed packages from apt, so that it downloads every dependency.

@@ -29,7 +29,7 @@ done
 (
   cd unpacked
   cp --archive --parents bin lib lib64 sbin etc/protocols etc/services usr/share/doc/*/copyright \
-    usr/sbin/nft usr/sbin/xtables-*-multi usr/sbin/ip*tables-nft* usr/sbin/ip*tables-legacy* \
+    usr/sbin/xtables-*-multi usr/sbin/ip*tables-nft* usr/sbin/ip*tables-legacy* \
     usr/lib*/*.so* usr/lib/*-linux-gnu/*.so* \
     usr/lib/*/xtables/libxt_*.so usr/lib/*/xtables/libipt_*.so usr/lib/*/xtables/libip6t_*.so "$root"
 )

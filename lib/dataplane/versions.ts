@@ -21,7 +21,6 @@ const TOOLS = [
   'ip6tables',
   'ip6tables-nft',
   'ip6tables-legacy',
-  'nft',
 ] as const;
 
 /** Every program that a dataplane may run. */
