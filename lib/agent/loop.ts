@@ -32,10 +32,10 @@ export interface AgentOptions {
   readonly cpuTime: () => number;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
-  /** Takes the lock against a second agent, unless this process has it. Called at each trigger, before the kernel is read. */
+  /** Takes the lock against a second agent, unless this process has it. Called at each trigger, before the dataplane is opened. */
   readonly lock: () => Promise<void>;
   /**
-   * Opens the dataplane. Called after the first valid config; before that, the agent does not read the kernel.
+   * Opens the dataplane. Called after the first valid config.
    *
    * @throws {DataplaneError}
    */
@@ -248,7 +248,7 @@ async function syncAll(
     if (plan === undefined || verdicts === undefined)
       log.debug({ family, reason: trigger.reason }, 'nothing to change');
     else logChange(log, { plan, verdicts, drifted, inSync, trigger, took });
-    // Said when it comes to stay, and by each new process.
+    // Each new process warns of a chain that it cannot delete, and then whenever the rules change.
     if (change !== undefined || trigger.reason === 'start')
       for (const text of undeletable.get(family) ?? []) log.warn({ family }, text);
   }

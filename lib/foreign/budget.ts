@@ -112,7 +112,7 @@ export class Budget {
     if (this.#rules < 0) throw new TooManyRules(`${MOST_RULES} rules`);
   }
 
-  /** The same host, but what its tools print counts: they throw TooMany beyond the limits. */
+  /** The same host, but what its tools print counts: they throw TooManyRules beyond the limits. */
   limit(host: Host): Host {
     return {
       run: async (file, args, input) => {

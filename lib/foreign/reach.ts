@@ -36,7 +36,7 @@ export interface ReachedRule extends PacketSet {
  * Visits the rules that decide about packets that may reach them. It takes each chain once, with the packets of all rules that
  * lead to it together, so it may name more packets than reach a rule, never fewer.
  *
- * @throws {TooMany}
+ * @throws {TooManyRules}
  */
 export async function visitDeciding(
   base: BaseChain,

@@ -40,7 +40,7 @@ export function createNftReader(
   /** Undefined for a rule that iptables has no words for, or that is in a chain that only nft(8) makes. */
   const fromIptables = (reply: RuleReply, chain: string, names: SetNames | undefined) => {
     const isExtended = reply.expressions.some(({ name }) => name === 'match' || name === 'target');
-    const { spec, isExact } = iptablesRule(family, reply, undefined, names);
+    const { spec, isExact } = iptablesRule(family, reply, names);
     const isOwn = isExtended || (isExact && BASES_OF_IPTABLES.includes(base));
     return isOwn ? parseIptablesRule(family, chain, spec, ownChain) : undefined;
   };

@@ -6,7 +6,7 @@ import { findCommand } from '../dataplane/iptables/detect.ts';
 import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
 import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
 import { createTool, type Tool } from '../dataplane/iptables/tool.ts';
-import { noAnswer, type Requests, whyNoNetlink } from '../dataplane/netlink.ts';
+import { noAnswer, whyNoNetlink } from '../dataplane/netlink.ts';
 import { HOOK, INTERIM_TABLE, SRCNAT, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
 import { TABLE_FAMILIES } from '../netlink/messages.ts';
@@ -41,7 +41,8 @@ export interface NodeRules {
 const SKIPPED_TABLE = 'kube-proxy';
 
 /**
- * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, and what they lead to.
+ * Reads every chain of NAT at the hook postrouting, of iptables in both modes and of nftables, those of nf_tables before connection
+ * tracking, and what they lead to.
  * One process after the other: a node may be small.
  *
  * @throws {DataplaneError} if the kernel refuses, or the tools that the agent itself uses fail
@@ -53,11 +54,7 @@ export async function readNode(
 ): Promise<NodeRules> {
   const { families, iptables } = options;
   const reader = { host, options, budget };
-  const ask = async (requests: Requests) => [
-    ...(await requests.natChains()),
-    ...(await requests.rawChains()),
-  ];
-  const listed = await host.netlink?.use(ask).catch(noAnswer);
+  const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
   const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
   const baseChains: BaseChain[] = [];
   try {

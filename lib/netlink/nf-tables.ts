@@ -28,14 +28,11 @@ import {
 import {
   type ChainReply,
   type Generation,
-  type Hook,
-  isNat,
-  isRaw,
   type NatChain,
   type RuleReply,
-  readBaseChain,
   readChain,
   readGeneration,
+  readNatChain,
   readRule,
   readSet,
   readTable,
@@ -192,21 +189,14 @@ export class NfTables implements Disposable {
     );
   }
 
-  /** The base chains of all tables that may masquerade. Of the other chains it keeps nothing. */
-  natChains(): Promise<readonly NatChain[]> {
-    return this.#baseChains(isNat);
-  }
-
-  /** The base chains of all tables that may keep packets which come in from connection tracking. */
-  rawChains(): Promise<readonly NatChain[]> {
-    return this.#baseChains(isRaw);
-  }
-
-  async #baseChains(isWanted: (hook: Hook) => boolean): Promise<readonly NatChain[]> {
+  /**
+   * The base chains of all tables that may masquerade, or keep packets which come in from connection tracking. Of the other
+   * chains it keeps nothing.
+   */
+  async natChains(): Promise<readonly NatChain[]> {
     const request = { type: READABLE.chain.type, flags: NLM_F.dump, protocol: 0, attributes: [] };
     try {
-      const read = (reply: Message) => readBaseChain(reply, isWanted);
-      const chains = await this.#connection.ask('list chains', request, read);
+      const chains = await this.#connection.ask('list chains', request, readNatChain);
       return chains?.filter((chain) => chain !== undefined) ?? [];
     } catch (error) {
       // A kernel that lacks nf_tables says this of any request to it (nfnetlink.c).

@@ -80,7 +80,7 @@ export interface RuleReply extends UserData {
   readonly packets: bigint | undefined;
 }
 
-/** A base chain: of type nat at the hook postrouting, if nothing else is said. */
+/** A base chain of type nat at the hook postrouting, or of any type at the hook prerouting before connection tracking. */
 export interface NatChain {
   readonly family: TableFamily;
   readonly table: string;
@@ -155,23 +155,16 @@ function readHook(hook: Span): Pick<Hook, 'number' | 'priority'> {
   return { number: u32(find(parts, NFTA_HOOK.number)), priority: u32(find(parts, NFTA_HOOK.priority)) | 0 };
 }
 
-/** Of type nat at the hook postrouting. */
-export function isNat({ type, number }: Hook): boolean {
-  return type === 'nat' && number === NF_INET_POST_ROUTING;
-}
-
-/** At the hook prerouting, before connection tracking. */
-export function isRaw({ number, priority }: Hook): boolean {
-  return number === NF_INET_PRE_ROUTING && priority < NF_IP_PRI_CONNTRACK;
-}
-
 /** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
-export function readBaseChain(message: Message, isWanted: (hook: Hook) => boolean): NatChain | undefined {
+export function readNatChain(message: Message): NatChain | undefined {
   const { protocol, table, name, hook } = readChain(message);
   // Only these families have chains of NAT and of connection tracking.
   const family = (['inet', 'IPv4', 'IPv6'] as const).find((one) => TABLE_FAMILIES[one].protocol === protocol);
-  if (family === undefined || hook === undefined || !isWanted(hook)) return undefined;
-  return { family, table, chain: name, priority: hook.priority };
+  if (family === undefined || hook === undefined) return undefined;
+  const { type, number, priority } = hook;
+  const isNat = type === 'nat' && number === NF_INET_POST_ROUTING;
+  const isRaw = number === NF_INET_PRE_ROUTING && priority < NF_IP_PRI_CONNTRACK;
+  return isNat || isRaw ? { family, table, chain: name, priority } : undefined;
 }
 
 /** Reads NFT_MSG_NEWSET. */

@@ -1,4 +1,4 @@
-import { kernelError, malformed } from './error.ts';
+import { kernelError, malformed, NetlinkError } from './error.ts';
 import { native } from './native.ts';
 import { nameThreads } from './threads.ts';
 
@@ -78,13 +78,15 @@ export class NetlinkSocket implements Disposable {
     // The kernel doubles the size. Only real root with NET_ADMIN may go beyond net.core.wmem_max.
     const size = Int32Array.of(MOST_SENT / 2);
     if (this.#set(SOL_SOCKET, SO.SNDBUFFORCE, size) < 0) check(this.#set(SOL_SOCKET, SO.SNDBUF, size), asked);
-    const { promise, resolve } = Promise.withResolvers<number>();
+    const { promise, resolve } = Promise.withResolvers<readonly [sent: number, errno: number]>();
     // The callback comes in Node's loop, with errno(3) of the other thread. It keeps the bytes alive until then.
     native().send.async(this.#descriptor, bytes, bytes.length, 0, (_, sent) =>
-      resolve(sent === bytes.length ? 0 : native().errno()),
+      resolve([sent, sent < 0 ? native().errno() : 0]),
     );
-    const errno = await promise;
+    const [sent, errno] = await promise;
     if (errno !== 0) throw kernelError(errno, asked);
+    if (sent !== bytes.length)
+      throw new NetlinkError('failed', `cannot ${asked}: send(2) took ${sent} of ${bytes.length} bytes`);
   }
 
   /**

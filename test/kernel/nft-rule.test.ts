@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { renderChain } from '../../lib/dataplane/iptables/chain.ts';
 import { iptablesRule } from '../../lib/dataplane/iptables/nft-rule.ts';
+import { ruleKey } from '../../lib/dataplane/iptables/rule.ts';
 import { createRuleLab, readCorpus } from '../lab/iptables-corpus.ts';
 import { randomRules } from '../lab/random-rules.ts';
 import { RUNS } from '../lab/runs.ts';
@@ -24,7 +25,8 @@ describe('rules of iptables-nft, read over netlink, are what iptables -S prints'
       const property = fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
         const rules = renderChain(policy, options).map(({ chain, spec }) => `-A ${chain} ${spec}`);
         const printed = await lab.compare(context, { family, table: 'nat', rules });
-        assert.deepEqual(printed.toSorted(), rules.toSorted());
+        // iptables writes some addresses in another way, such as ::1:0 as ::0.1.0.0.
+        assert.deepEqual(printed.map(ruleKey).toSorted(), rules.map(ruleKey).toSorted());
       });
       await fc.assert(property, { numRuns: 10 * RUNS });
     });
@@ -54,7 +56,7 @@ describe('a rule that is not as iptables writes it, or not understood', () => {
     [{ name: 'target', extension: 'MASQUERADE', revision: 0, info: `0100000040${'0'.repeat(38)}` }],
     [{ name: 'unknown', type: 'queue', bytes: '' }, '[queue]'],
     [{ name: 'masq', flags: 16 }, '-j MASQUERADE --random-fully'],
-    [{ name: 'lookup', set: '__set0' }, '[lookup 80,443]'],
+    [{ name: 'lookup', set: '__set0' }, '[lookup __set0]'],
     [{ name: 'match', extension: 'set', revision: 4, info: `00000102${'0'.repeat(80)}` }],
   ] as const;
   const words = ['[target MASQUERADE]', '-m set --match-set [an ipset] src'];
@@ -108,8 +110,7 @@ describe('a rule that is not as iptables writes it, or not understood', () => {
 
   for (const [expression, expected = words.shift()] of cases)
     it(`is ${expected}`, () => {
-      const sets = new Map([['__set0', ['80', '443']]]);
-      const read = iptablesRule('IPv4', { expressions: [expression] }, sets);
+      const read = iptablesRule('IPv4', { expressions: [expression] });
       assert.deepEqual(read, { spec: expected, isExact: false });
     });
 });

@@ -73,7 +73,7 @@ export async function createRuleLab(path: ToolPath = (tool) => tool): Promise<Ru
       for (const index of new Set(read.flatMap(({ expressions }) => ipsetsIn(expressions))))
         names.set(index, (await netlink.ipsetName(index)) ?? '');
       const texts = read.map((rule) => {
-        const { spec, isExact } = iptablesRule(family, rule, undefined, names);
+        const { spec, isExact } = iptablesRule(family, rule, names);
         return `-A ${rule.chain} ${spec}${isExact ? '' : ' (not exact)'}`.trimEnd();
       });
       assert.deepEqual(byChain(texts), byChain(printed));

@@ -85,7 +85,6 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'natChains',
     'ipsetName',
     'createIpset',
-    'rawChains',
   ] as const;
   return {
     ...(Object.fromEntries(

@@ -47,7 +47,6 @@ const netlink: Netlink = {
     const request = { type: IPSET_MSG.create, flags: NLM_F.ack | NLM_F.create, protocol, attributes };
     await connection.ask(`create ipset ${name}`, request, () => {});
   },
-  rawChains: () => tables.rawChains(),
   changes: async () => heard.splice(0),
   async raw(messages) {
     const requests = messages.map(({ attributes, ...one }) => {

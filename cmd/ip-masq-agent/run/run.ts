@@ -55,7 +55,7 @@ function startAgent(args: Args, log: Logger): Daemon {
     onOtherAgent: otherAgent.reject,
   });
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
-  // Before that, the rules may be those of another agent.
+  // Until the lock is decided, the rules may be those of another agent.
   announceStop(log, () => flags['cleanup-on-exit'] && lock.isDecided);
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);

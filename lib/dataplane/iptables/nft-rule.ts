@@ -14,9 +14,6 @@ export interface NftRuleText {
   readonly isExact: boolean;
 }
 
-/** Elements of anonymous sets, as text, by the name of the set. */
-export type AnonymousSets = ReadonlyMap<string, readonly string[]>;
-
 type Of<Name> = Extract<KnownExpression, { readonly name: Name }>;
 
 /** What a register holds: a field of the packet, and the mask that was put over it. */
@@ -185,16 +182,14 @@ const DEFAULT_BURST = 5;
 /**
  * What iptables-nft prints of a rule.
  *
- * @param sets elements of anonymous sets
  * @param names names of ipsets by index
  */
 export function iptablesRule(
   family: Family,
   { expressions, comment }: Pick<RuleReply, 'expressions' | 'comment'>,
-  sets?: AnonymousSets,
   names?: SetNames,
 ): NftRuleText {
-  const reader = new Reader(family, sets, names);
+  const reader = new Reader(family, names);
   for (const expression of expressions) reader.read(expression);
   if (comment !== undefined) reader.add('comment', `--comment ${quoted(comment)}`);
   return reader.rule();
@@ -202,7 +197,6 @@ export function iptablesRule(
 
 class Reader {
   readonly #family: Family;
-  readonly #sets: AnonymousSets | undefined;
   readonly #names: SetNames | undefined;
   readonly #registers = new Map<number | undefined, Loaded>();
   readonly #head = new Map<string, string>();
@@ -213,9 +207,8 @@ class Reader {
   #target: string | undefined;
   #isExact = true;
 
-  constructor(family: Family, sets: AnonymousSets | undefined, names: SetNames | undefined) {
+  constructor(family: Family, names: SetNames | undefined) {
     this.#family = family;
-    this.#sets = sets;
     this.#names = names;
   }
 
@@ -233,7 +226,7 @@ class Reader {
   }
 
   read(expression: Expression): void {
-    if (!this.#understands(expression)) this.#unknown(nameOf(expression, this.#sets));
+    if (!this.#understands(expression)) this.#unknown(nameOf(expression));
   }
 
   #unknown(what: string): void {
@@ -370,7 +363,7 @@ function inOrder(order: readonly string[], options: ReadonlyMap<string, string>)
   return order.flatMap((option) => options.get(option) ?? []);
 }
 
-function nameOf(one: Expression, sets: AnonymousSets | undefined): string {
+function nameOf(one: Expression): string {
   switch (one.name) {
     case 'unknown':
       return one.type;
@@ -378,7 +371,7 @@ function nameOf(one: Expression, sets: AnonymousSets | undefined): string {
     case 'target':
       return `${one.name} ${one.extension}`;
     case 'lookup':
-      return `lookup ${sets?.get(one.set ?? '')?.join() ?? one.set}`;
+      return `lookup ${one.set}`;
     default:
       return one.name;
   }

@@ -12,7 +12,7 @@ import {
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { LastReading, type Reading } from '../last-reading.ts';
-import type { Netlink, Requests } from '../netlink.ts';
+import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
 import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
 import { INVALID_CHAIN, SET, TABLE } from './names.ts';
@@ -147,10 +147,9 @@ function oddityText(family: Family): string {
 }
 
 function needsNetlink(netlink: Netlink | undefined): DataplaneError {
-  const why = netlink?.failure?.message ?? '--netlink=off';
   return new DataplaneError(
     'missing',
-    `nftables needs netlink, which does not work here: ${why}`,
+    `nftables needs netlink, which does not work here: ${whyNoNetlink(netlink)}`,
     `remove --netlink=off, ${ALLOW_NETLINK}`,
   );
 }

@@ -20,7 +20,6 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     commit: none,
     natChains: none,
     ipsetName: none,
-    rawChains: none,
     ...requests,
   });
   return new DataplaneNetlink({ openRequests, openWatch: none }, (failure) =>

@@ -88,7 +88,6 @@ export function fakeHost(
 ): Host {
   const all = {
     natChains: async () => natChains,
-    rawChains: async () => [],
     rules: async ({ chain = '' }: { readonly chain?: string }) => rules[chain] ?? [],
     ...requests,
   };

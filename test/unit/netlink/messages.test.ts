@@ -17,10 +17,9 @@ import {
   writeMessage,
 } from '../../../lib/netlink/messages.ts';
 import {
-  isNat,
-  readBaseChain,
   readChain,
   readGeneration,
+  readNatChain,
   readRule,
   readSet,
   readTable,
@@ -43,7 +42,7 @@ const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   generation: readGeneration,
   table: readTable,
   chain: readChain,
-  natChain: (message) => readBaseChain(message, isNat),
+  natChain: readNatChain,
   set: readSet,
   rule: (message: Message) => readRule(message),
   elements: (message) => joinElements([readElements(message, 4)], 4),
