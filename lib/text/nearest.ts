@@ -1,12 +1,20 @@
-/** The candidate with the smallest edit distance to the word; undefined if none is near. */
+/** The beginning of a word that means the opposite without it, and what says that a word is about sources. */
+const [NEGATION, OF_SOURCES] = [
+  /^(?:disable|dont|except|exclude|ignore|never|no|skip|without)/,
+  /from|src|source/,
+];
+
+/** The candidate with the smallest edit distance to the word; undefined if none is near, or if it means something else. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const folded = word.toLowerCase().slice(0, 64);
   let best: { candidate: string; distance: number } | undefined;
   for (const candidate of candidates) {
+    const isAlike = (meaning: RegExp) => meaning.test(folded) === meaning.test(candidate.toLowerCase());
+    if (!isAlike(NEGATION) || !isAlike(OF_SOURCES)) continue;
     const distance = editDistance(folded, candidate.toLowerCase());
     if (best === undefined || distance < best.distance) best = { candidate, distance };
   }
-  return best !== undefined && best.distance <= Math.max(2, folded.length / 3) ? best.candidate : undefined;
+  return best !== undefined && best.distance <= Math.max(2, folded.length / 4) ? best.candidate : undefined;
 }
 
 /** Levenshtein distance. */
