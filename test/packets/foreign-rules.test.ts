@@ -8,6 +8,7 @@ import { NO_LAB } from './support.ts';
 const OUTSIDE = '203.0.113.9';
 const NFTABLES = '--backend=nftables';
 const IPTABLES = '--backend=iptables';
+const LEGACY = '--iptables-mode=legacy';
 const OTHER = '192.0.2.77';
 
 type Case = readonly [
@@ -64,6 +65,14 @@ const CASES: readonly Case[] = [
     raw('-s', '10.244.0.0/16', '-j', 'CT', '--notrack'),
     POD.IPv4,
     /only if: source 10\.244\.0\.0\/16/,
+  ],
+  // https://github.com/hanselime/paqet/issues/39
+  [
+    'a port is not tracked in legacy mode',
+    LEGACY,
+    ['iptables-legacy', '-t', 'raw', '-A', 'PREROUTING', '-p', 'udp', '--dport', '4000', '-j', 'NOTRACK'],
+    POD.IPv4,
+    /iptables \(legacy\) raw PREROUTING[\s\S]*only if: protocol udp; udp dport 4000/,
   ],
   ['loopback is not tracked', IPTABLES, raw('-s', '127.0.0.0/8', '-j', 'CT', '--notrack'), NODE.IPv4],
   ['zones are tracked', IPTABLES, raw('-s', '10.244.0.0/16', '-j', 'CT', '--zone', '7'), NODE.IPv4],
