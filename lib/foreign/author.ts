@@ -70,7 +70,7 @@ const SIGNATURES: Readonly<Record<string, readonly [name: string, pattern: RegEx
   libvirt: [
     'libvirt',
     /\bLIBVIRT_PRT\b|^nftables \S+ libvirt_network /m,
-    'change the libvirt network to <forward mode="route"/>, or stop it: virsh net-destroy NETWORK',
+    'accept it if the virtual machines of that network are not pods (--accept-foreign=libvirt): without it they reach nothing outside of the node; else change the network to <forward mode="route"/>',
   ],
   docker: [
     'Docker',
@@ -80,12 +80,12 @@ const SIGNATURES: Readonly<Record<string, readonly [name: string, pattern: RegEx
   podman: [
     'podman',
     /\bNETAVARK-|^nftables \S+ netavark /m,
-    'give the podman network the option mode=unmanaged, with which podman writes no rules, or stop its containers',
+    "accept it if podman's containers are not pods (--accept-foreign=podman): without it they reach nothing outside of the node; else give the network the option mode=unmanaged, with which podman writes no rules",
   ],
   lxd: [
     'LXD or Incus',
     /\bgenerated for (?:LXD|Incus) network\b|^nftables \S+ (?:lxd|incus) /m,
-    'set ipv4.nat and ipv6.nat of that network to false: lxc (incus) network set NETWORK ipv4.nat=false',
+    'accept it if the instances of that network are not pods (--accept-foreign=lxd): without it they reach nothing outside of the node; else set its ipv4.nat and ipv6.nat to false: lxc (incus) network set NETWORK ipv4.nat=false',
   ],
   firewalld: [
     'firewalld',

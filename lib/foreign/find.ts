@@ -39,6 +39,8 @@ export interface ForeignRule {
   /** What else must be so for the rule to decide about a packet. */
   readonly conditions: readonly string[];
   readonly author: Author;
+  /** Whether it gives packets an address: then the author's remedy is for it, also if it exempts. */
+  readonly translates: boolean;
   /** The command that deletes the rule; undefined if it is not known. */
   readonly deletion?: string | undefined;
 }
@@ -222,6 +224,7 @@ function foreignRule(
   return {
     ...{ key, effect, family, chainText, path, destinations, conditions },
     author: authorOf(chainText, path),
+    translates: rules.at(-1)?.outcome.kind === 'masquerades',
     deletion: rules.at(-1)?.deletion,
   };
 }
@@ -239,11 +242,17 @@ const OF_PODS: Readonly<Record<Family, RangeSet>> = {
 function isHarmless(reached: ReachedRule, effect: Effect, interest: Interest): boolean {
   const { conditions, destinations, path } = reached;
   const texts = [...conditions, ...path].map(({ text }) => text);
+  if (effect !== 'masquerades' && isToNode(destinations, interest)) return true;
   if (isHairpin(reached) || texts.some((text) => HARMLESS.test(text))) return true;
   const asked = conditions.map((one) => one.sources).filter((sources) => sources !== undefined);
   const sources = asked.reduce(intersection, OF_PODS[destinations.family]);
   const isElsewhere = effect !== 'masquerades' && interest.sources && !meet(sources, interest.sources);
   return sources.ranges.length === 0 || isElsewhere === true;
+}
+
+/** Whether it is only about packets to the node itself, which do not leave it: NodeLocal DNSCache does not track those to its own addresses. */
+function isToNode({ family, ranges }: RangeSet, { isOwn }: Interest): boolean {
+  return ranges.every(({ first, last }) => first === last && isOwn({ family, value: first }));
 }
 
 /** Whether it is only about a pod that reaches itself through a host port: portmap and Docker write one rule per pod. */
@@ -290,9 +299,17 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
   };
 }
 
-/** What to do about the rules. What turns off an author's masquerading says nothing about rules that keep packets from it. */
-export function remedyOf({ effect, author }: Pick<ForeignGroup, 'effect' | 'author'>): string {
-  if (effect === 'masquerades') return author.remedy;
+/**
+ * What to do about the rules. What turns off an author's masquerading says nothing about rules that only keep packets from it,
+ * but all about those that give another address: nobody must be told to leave a rule alone, and to delete it.
+ */
+export function remedyOf({
+  effect,
+  author,
+  rules,
+}: Pick<ForeignGroup, 'effect' | 'author' | 'rules'>): string {
+  const isOfAuthor = author.id !== UNKNOWN_ID && rules.every(({ translates }) => translates);
+  if (effect === 'masquerades' || isOfAuthor) return author.remedy;
   return `if it is meant, list the destinations in nonMasqueradeCIDRs or accept it (--accept-foreign=${author.acceptAs}); if not, remove the rule where its program is configured, or delete it`;
 }
 

@@ -3,7 +3,7 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { findCommand } from '../dataplane/iptables/detect.ts';
-import { inTurns, usesLegacyNat } from '../dataplane/iptables/legacy.ts';
+import { inTurns, legacyTables } from '../dataplane/iptables/legacy.ts';
 import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
 import { createTool, type Tool } from '../dataplane/iptables/tool.ts';
 import { noAnswer, whyNoNetlink } from '../dataplane/netlink.ts';
@@ -101,9 +101,10 @@ function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | u
     .filter((one) => !isSkipped(one))
     .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) }));
   const byText = isByText ? [{ isOwn: true, read: () => readNftMode(reader, family) }] : [];
-  const legacy = { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family) };
+  const legacy = { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family, 'nat') };
+  const raw = { isOwn: false, read: () => readLegacyMode(reader, family, 'raw') };
   // The mode of the agent first: the budget may not suffice for all.
-  return legacy.isOwn ? [legacy, ...native] : [...byText, ...native, legacy];
+  return legacy.isOwn ? [legacy, raw, ...native] : [...byText, ...native, legacy, raw];
 }
 
 /** The base chains in nf_tables that packets of the family meet, without those of the agent; that of iptables first. */
@@ -178,7 +179,7 @@ async function readNftMode(
   const suffix = await suffixOf(host, options, 'nft');
   if (suffix === undefined) return undefined;
   const rules = iptablesRules(createTool(budget.limit(host), family, suffix), options.ownChain, budget);
-  return await readBaseChain(postrouting(family, 'nft'), MOST_CHAINS.nft, async (chain) =>
+  return await readBaseChain(baseOfIptables(family, 'nft', 'nat'), MOST_CHAINS.nft, async (chain) =>
     chain === POSTROUTING ? await rules(chain) : `chain ${chain}: ${withoutNetlink(host)}`,
   );
 }
@@ -187,28 +188,50 @@ async function readNftMode(
 async function readLegacyMode(
   { host, options, budget }: Reader,
   family: Family,
+  table: 'nat' | 'raw',
 ): Promise<BaseChain | undefined> {
-  const inUse = options.iptables?.mode === 'legacy' || (await usesLegacyNat(host, family));
+  const inUse = await isLegacyInUse(host, options, family, table);
   if (inUse === false) return undefined;
   const suffix = await suffixOf(host, options, 'legacy');
   if (suffix !== undefined) {
     const tool = createTool(budget.limit(inTurns(host, 'legacy')), family, suffix);
-    const rules = iptablesRules(tool, options.ownChain, budget);
-    return await readBaseChain(postrouting(family, 'legacy'), MOST_CHAINS.legacy, rules);
+    const rules = iptablesRules(tool, options.ownChain, budget, table);
+    return await readBaseChain(baseOfIptables(family, 'legacy', table), MOST_CHAINS.legacy, rules);
   }
   if (inUse === undefined) return undefined;
   const message = `iptables-legacy is in use (${family}), but is not installed here`;
   throw new DataplaneError('missing', message, 'install it, or use an image that has it');
 }
 
-function postrouting(family: Family, mode: IptablesMode): Pick<BaseChain, 'chainText' | 'family' | 'name'> {
-  return { chainText: `${COMMANDS[family]} (${mode}) nat ${POSTROUTING}`, family, name: POSTROUTING };
+/** Whether a table of the legacy mode is in use; undefined if only root may know. To list a table that is not would make it. */
+async function isLegacyInUse(
+  host: Host,
+  { iptables }: NodeOptions,
+  family: Family,
+  table: 'nat' | 'raw',
+): Promise<boolean | undefined> {
+  if (table === 'nat' && iptables?.mode === 'legacy') return true;
+  return (await legacyTables(host, family))?.includes(table);
 }
 
-/** Reads chains of `nat` by the tool. */
-function iptablesRules({ family, list }: Tool, ownChain: string, budget: Budget): ReadRules {
+function baseOfIptables(
+  family: Family,
+  mode: IptablesMode,
+  table: 'nat' | 'raw',
+): Pick<BaseChain, 'chainText' | 'family' | 'name'> {
+  const name = table === 'nat' ? POSTROUTING : 'PREROUTING';
+  return { chainText: `${COMMANDS[family]} (${mode}) ${table} ${name}`, family, name };
+}
+
+/** Reads chains of a table by the tool. */
+function iptablesRules(
+  { family, list }: Tool,
+  ownChain: string,
+  budget: Budget,
+  table: 'nat' | 'raw' = 'nat',
+): ReadRules {
   return async (chain) => {
-    const specs = await list(chain);
+    const specs = await list(chain, table);
     return specs && (await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain)));
   };
 }

@@ -34,11 +34,19 @@ export interface UnicastRoute extends LocalRoute {
   readonly links: readonly number[];
 }
 
+/** A mark that rules of routing (`ip rule`) ask for. */
+export interface RoutingMark {
+  readonly mark: number;
+  readonly mask: number;
+}
+
 /** linux/rtnetlink.h. */
-const RTM = { newRoute: 24, getRoute: 26 } as const;
+const RTM = { newRoute: 24, getRoute: 26, newRule: 32, getRule: 34 } as const;
 const [RT_TABLE_UNSPEC, RT_TABLE_LOCAL, RTN_UNICAST, RTN_LOCAL, RTPROT_KERNEL] = [0, 255, 1, 2, 2];
 export const RT_TABLE_MAIN = 254;
-const RTA = { dst: 1, src: 2, iif: 3, oif: 4, gateway: 5, multipath: 9, table: 15 } as const;
+const RTA = { dst: 1, src: 2, iif: 3, oif: 4, gateway: 5, multipath: 9, table: 15, mark: 16 } as const;
+/** linux/fib_rules.h; `struct fib_rule_hdr` is as long as `struct rtmsg`. */
+const FRA = { fwmark: 10, fwmask: 16 } as const;
 const RTMSG_BYTES = 12;
 /** `struct rtnexthop`: its length with attributes, flags, hops, and the index of the link. */
 const RTNEXTHOP_BYTES = 8;
@@ -100,25 +108,55 @@ export async function unicastRoutes(
 }
 
 /**
- * The route of packets to an address; with a source and the link that they come in by, as rules of routing (`ip rule`) choose it.
+ * The marks that rules of routing ask for, each once.
+ *
+ * @throws {NetlinkError}
+ */
+export async function routingMarks(family: Family): Promise<readonly RoutingMark[]> {
+  using socket = new NetlinkSocket(NETLINK_ROUTE);
+  const asked = 'list the rules of routing';
+  const attributes = [Buffer.alloc(RTMSG_BYTES - 4)];
+  const { protocol } = NFPROTO[family];
+  socket.send(writeMessage({ type: RTM.getRule, flags: NLM_F.dump, protocol, attributes }, 0), asked);
+  const marks = new Map<string, RoutingMark>();
+  await receive(socket, { asked, sequence: 0, type: RTM.newRule }, (reply) => {
+    const { bytes, start: header, end } = reply.payload;
+    const numberIn = (type: number) => {
+      const at = seek(bytes, header + RTMSG_BYTES, end, type);
+      return at < 0 ? undefined : bytes.readUInt32LE(at);
+    };
+    const mask = numberIn(FRA.fwmask) ?? 0;
+    if (!isOf(reply, family) || mask === 0) return;
+    const mark = numberIn(FRA.fwmark) ?? 0;
+    marks.set(`${mark}/${mask}`, { mark, mask });
+  });
+  return [...marks.values()];
+}
+
+/**
+ * The route of packets to an address; with a source, the link that they come in by and a mark, as rules of routing (`ip rule`)
+ * choose it.
  *
  * @throws {NetlinkError} also if there is none
  */
 export async function routeTo(
   family: Family,
   to: bigint,
-  from?: { readonly address: bigint; readonly link: number },
+  from?: { readonly address: bigint; readonly link: number; readonly mark?: number },
 ): Promise<UnicastRoute | undefined> {
   using socket = new NetlinkSocket(NETLINK_ROUTE);
   const { protocol, bytes } = NFPROTO[family];
   const link = Buffer.alloc(4);
   link.writeUInt32LE(from?.link ?? 0);
+  const mark = Buffer.alloc(4);
+  mark.writeUInt32LE(from?.mark ?? 0);
   const attributes = [
     // The rest of `struct rtmsg` asks for the table too: RTM_F_LOOKUP_TABLE.
     Buffer.from([0, 0, 0, 0, 0, 0x10, 0, 0]),
     attribute(RTA.dst, bytesOf(to, bytes)),
     ...(from === undefined ? [] : [attribute(RTA.src, bytesOf(from.address, bytes))]),
     ...(from?.link ? [attribute(RTA.iif, link)] : []),
+    ...(from?.mark ? [attribute(RTA.mark, mark)] : []),
   ];
   const asked = 'find a route';
   socket.send(writeMessage({ type: RTM.getRoute, flags: NLM_F.ack, protocol, attributes }, 0), asked);

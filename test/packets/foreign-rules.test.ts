@@ -8,6 +8,7 @@ import { NO_LAB } from './support.ts';
 const OUTSIDE = '203.0.113.9';
 const NFTABLES = '--backend=nftables';
 const IPTABLES = '--backend=iptables';
+const LEGACY = '--iptables-mode=legacy';
 const OTHER = '192.0.2.77';
 
 type Case = readonly [
@@ -64,6 +65,14 @@ const CASES: readonly Case[] = [
     raw('-s', '10.244.0.0/16', '-j', 'CT', '--notrack'),
     POD.IPv4,
     /only if: source 10\.244\.0\.0\/16/,
+  ],
+  // https://github.com/hanselime/paqet/issues/39
+  [
+    'a port is not tracked in legacy mode',
+    LEGACY,
+    ['iptables-legacy', '-t', 'raw', '-A', 'PREROUTING', '-p', 'udp', '--dport', '4000', '-j', 'NOTRACK'],
+    POD.IPv4,
+    /iptables \(legacy\) raw PREROUTING[\s\S]*only if: protocol udp; udp dport 4000/,
   ],
   ['loopback is not tracked', IPTABLES, raw('-s', '127.0.0.0/8', '-j', 'CT', '--notrack'), NODE.IPv4],
   ['zones are tracked', IPTABLES, raw('-s', '10.244.0.0/16', '-j', 'CT', '--zone', '7'), NODE.IPv4],
@@ -133,5 +142,33 @@ describe('foreign rules that keep packets from getting an address of the node', 
       await explained(node, IPTABLES),
       /leaves by second0 \(routing table 100\) with 198\.51\.100\.7\n/,
     );
+  });
+
+  // https://github.com/aws/amazon-vpc-cni-k8s/issues/3800
+  it('may be marks that route packets elsewhere: explain says by which link', async () => {
+    await using node = await createNode();
+    await using network = await createNetwork(node.box);
+    await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
+    assert.equal((await node.agent('--once', IPTABLES)).code, 0);
+    for (const command of [
+      'link add second0 type veth peer name second1',
+      'link set second0 up',
+      'link set second1 up',
+      'address add 198.51.100.7/24 dev second0',
+      'route add default via 198.51.100.9 dev second0 table 100',
+      'rule add fwmark 0x80/0x80 lookup 100',
+      'rule add fwmark 0x40000/0xff0000 lookup main',
+      'rule add fwmark 0x5 unreachable',
+    ])
+      await succeed(node.box.run('ip', command.split(' ')));
+    assert.equal((await network.sourceSeen(OUTSIDE)).address, NODE.IPv4);
+    assert.match(
+      await explained(node, IPTABLES),
+      /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1, but .*with the mark 0x80\/0x80 by second0 through 198\.51\.100\.9 \(routing table 100\)\n/,
+    );
+    assert.match(await explained(node, IPTABLES), /, but with the mark 0x5\/0xffffffff nowhere/);
+    const marked = 'iptables -t mangle -A PREROUTING -i pod0 -j MARK --set-mark 0x80/0x80'.split(' ');
+    await succeed(node.box.run(marked[0] ?? '', marked.slice(1)));
+    await assert.rejects(network.sourceSeen(OUTSIDE), /no packet .* arrives/);
   });
 });

@@ -183,6 +183,34 @@ describe('rules before the agent', () => {
     assert.equal((await found(rule('10.244.1.0/24'), policy)).length, 1);
   });
 
+  it('have one remedy, whatever they do: nobody is told to leave a rule alone, and to delete it', async () => {
+    // https://github.com/ovn-kubernetes/ovn-kubernetes/issues/6799
+    const lines = [
+      '-A POSTROUTING -j OVN-KUBE-EGRESS-SVC',
+      '-A OVN-KUBE-EGRESS-SVC -j SNAT --to-source 203.0.113.7',
+      JUMP,
+    ];
+    const findings = await found(lines);
+    assert.deepEqual(
+      findings.map(({ effect, author }) => `${effect} ${author}`),
+      ['masquerades ovn-kubernetes', 'exempts ovn-kubernetes'],
+    );
+    for (const { remedy } of findings) assert.match(remedy, /^do not change it/);
+    const [returns] = await found(['-A POSTROUTING -j OVN-KUBE-X', '-A OVN-KUBE-X -j ACCEPT', JUMP]);
+    assert.match(returns?.remedy ?? '', /nonMasqueradeCIDRs/);
+  });
+
+  it("do not matter if they are only for packets to the node's own addresses", async () => {
+    // https://github.com/kubernetes/dns/issues/318
+    const listens = ['-A POSTROUTING -d 192.0.2.1/32 -p udp -m udp --dport 53 -j NOTRACK'];
+    assert.deepEqual(await found(listens), []);
+    assert.deepEqual(await found(['-A POSTROUTING -d 192.0.2.1/32 -j ACCEPT', JUMP]), []);
+    assert.equal(
+      (await found(['-A POSTROUTING -d 192.0.2.2/32 -p udp -m udp --dport 53 -j NOTRACK'])).length,
+      1,
+    );
+  });
+
   it('of kube-proxy in IPVS mode are silent in IPv6 too', async () => {
     const lines = [
       '-A POSTROUTING -j KUBE-POSTROUTING',

@@ -62,6 +62,28 @@ describe('a node', () => {
     assert.deepEqual(node.unread, []);
   });
 
+  it('has a table raw of the legacy mode read, but only if it is in use', async () => {
+    // https://github.com/hanselime/paqet/issues/39
+    const raw = { stdout: '-P PREROUTING ACCEPT\n-A PREROUTING -p tcp -m tcp --dport 443 -j NOTRACK\n' };
+    const answers = {
+      ...VERSIONS,
+      'iptables-legacy --wait 1 -t raw -S PREROUTING': raw,
+      'iptables-legacy': LISTED,
+    };
+    for (const mode of [LEGACY, NFT]) {
+      const node = await read(mode, answers, { '/proc/net/ip_tables_names': 'raw\nnat\n' });
+      assert.deepEqual(where(node), [
+        'iptables (legacy) nat POSTROUTING',
+        'iptables (legacy) raw PREROUTING',
+      ]);
+      assert.equal(node.baseChains[1]?.chains.get('PREROUTING')?.[0]?.outcome.kind, 'untracks');
+      assert.deepEqual(node.unread, []);
+      assert.deepEqual(where(await read(mode, answers, LEGACY_IN_USE)), [
+        'iptables (legacy) nat POSTROUTING',
+      ]);
+    }
+  });
+
   it('is read over netlink where iptables-legacy, which the agent does not use, fails', async () => {
     const answers = { ...VERSIONS, 'iptables-legacy': { code: 4, stderr: 'broken' } };
     const host = fakeHost(answers, [], LEGACY_IN_USE, CHAINS);
