@@ -1,5 +1,6 @@
 import type { Family } from '../cidr/address.ts';
 import type { Rule } from '../dataplane/rule.ts';
+import { TooManyRules } from './budget.ts';
 
 /** A chain of type nat at the postrouting hook, or one before connection tracking, as packets of one family meet it. */
 export interface BaseChain {
@@ -13,10 +14,17 @@ export interface BaseChain {
   readonly chains: ReadonlyMap<string, readonly Rule[]>;
   /** What could not be read of them, in words. */
   readonly unread: readonly string[];
+  /** Why the rest is not read: the budget is used up. */
+  readonly cutBy?: TooManyRules;
 }
 
 /** Reads a chain: its rules, why they cannot be read (which names the chain), or undefined if there is no such chain. */
 export type ReadRules = (chain: string) => Promise<readonly Rule[] | string | undefined>;
+
+function tooMany(error: unknown): TooManyRules {
+  if (!(error instanceof TooManyRules)) throw error;
+  return error;
+}
 
 /** Reads a base chain and, each once, the chains that it leads to, at most so many; undefined if there is none. */
 export async function readBaseChain(
@@ -34,7 +42,8 @@ export async function readBaseChain(
       unread.push(`only ${most} of the chains that it leads to are read`);
       break;
     }
-    const rules = await readRules(name);
+    const rules = await readRules(name).catch(tooMany);
+    if (rules instanceof TooManyRules) return { ...base, chains, unread, cutBy: rules };
     if (rules === undefined && name === base.name) return undefined;
     if (rules === undefined || typeof rules === 'string') unread.push(rules ?? `chain ${name}`);
     else {

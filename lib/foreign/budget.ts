@@ -6,7 +6,7 @@ import type { IptablesMode } from '../dataplane/options.ts';
  * Milliseconds of CPU to read foreign rules, and to find out which of them packets reach. Other programs write as many as
  * they like, and what the agent says about them is only advice.
  */
-export const READ_MS = 150;
+export const READ_MS = 300;
 export const ANALYSE_MS = 25;
 
 /** Bytes that all tools of one reading print. */

@@ -12,7 +12,7 @@ import type { IptablesMode } from '../dataplane/options.ts';
 import { TABLE_FAMILIES } from '../netlink/messages.ts';
 import type { NatChain } from '../netlink/replies.ts';
 import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
-import { Budget, MOST_CHAINS, READ_MS, TooManyRules } from './budget.ts';
+import { Budget, MOST_CHAINS, READ_MS } from './budget.ts';
 import { createNftReader } from './read-nftables.ts';
 
 /** The chain of iptables at the hook postrouting. */
@@ -57,14 +57,13 @@ export async function readNode(
   const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
   const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
   const baseChains: BaseChain[] = [];
-  try {
-    for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
-      const base = await readIfThere(unread, one);
-      if (base !== undefined) baseChains.push(base);
-    }
-  } catch (error) {
-    if (!(error instanceof TooManyRules)) throw error;
-    unread.push(error.message);
+  for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
+    const base = await readIfThere(unread, one);
+    if (base === undefined) continue;
+    baseChains.push(base);
+    if (base.cutBy === undefined) continue;
+    unread.push(base.cutBy.message);
+    break;
   }
   unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.chainText}: ${what}`)));
   const skipped = families.flatMap((family) =>
