@@ -19,6 +19,7 @@ const TROUBLE: ReadonlySet<string> = new Set([
   'config_errors',
   'config_refused_info',
   'foreign_masquerade_rules',
+  'foreign_exemption_rules',
   'accepted_foreign_rules',
 ]);
 
