@@ -3,8 +3,6 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ADDRESS_BITS } from '../../lib/cidr/address.ts';
 import { rangeOf } from '../../lib/cidr/ranges.ts';
-import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
-import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import { renderTables } from '../../lib/dataplane/nftables/table.ts';
@@ -25,7 +23,7 @@ import {
 import { type Change, changed, changes, rawEdits } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { boxHost, CHAIN, FAMILY_KINDS, type Family, syncOnce } from './support.ts';
+import { boxHost, CHAIN, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
 
 for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   describe(`nftables, ${kind}, ${family}`, () => {
@@ -158,16 +156,6 @@ function edgesOf({ family, entries }: Policy): readonly bigint[] {
       return [first - 1n, first, last, last + 1n];
     })
     .filter((value) => value >= 0n && value <= highest);
-}
-
-/** As the agent syncs: what the kernel refuses to change singly is made again. */
-async function sync(dataplane: Dataplane, policy: Policy): Promise<void> {
-  try {
-    await syncOnce(dataplane, policy);
-  } catch (error) {
-    if (!(error instanceof DataplaneError)) throw error;
-    await (await dataplane.observe(policy.family, true)).plan(policy)?.apply();
-  }
 }
 
 /** All that the kernel tells of the table, but handles, counts and the order of what the agent finds by name. */

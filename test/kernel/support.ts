@@ -3,6 +3,7 @@ import { describe } from 'node:test';
 import { parseAddress } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
@@ -117,6 +118,16 @@ export async function syncOnce(dataplane: Dataplane, policy: Policy): Promise<Pl
   const plan = (await dataplane.observe(policy.family)).plan(policy);
   await plan?.apply();
   return plan;
+}
+
+/** As the agent syncs: what the kernel refuses to change singly is made again. */
+export async function sync(dataplane: Dataplane, policy: Policy): Promise<void> {
+  try {
+    await syncOnce(dataplane, policy);
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    await (await dataplane.observe(policy.family, true)).plan(policy)?.apply();
+  }
 }
 
 /** Whether the kernel holds the policy. */

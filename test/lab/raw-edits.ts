@@ -8,10 +8,13 @@ import type { RawMessage } from './netlink.ts';
 
 /** A message of nf_tables about the agent's table; see linux/netfilter/nf_tables.h for the numbers. */
 function message(family: Family, type: number, ...attributes: readonly string[]): RawMessage {
+  return messageFor(family, 'ip-masq-agent', type, attributes);
+}
+
+function messageFor(family: Family, table: string, type: number, attributes: readonly string[]): RawMessage {
   const { protocol } = NFPROTO[family];
-  const table = attributeHex(1, textHex('ip-masq-agent'));
   // NLM_F_CREATE: a rule comes before the other rules of the chain.
-  return { type, flags: 0x400, protocol, attributes: table + attributes.join('') };
+  return { type, flags: 0x400, protocol, attributes: attributeHex(1, textHex(table)) + attributes.join('') };
 }
 
 /** The attribute with its header, in hexadecimal digits. */
@@ -134,6 +137,33 @@ export function rawEdits(family: Family): fc.Arbitrary<RawMessage> {
       flags,
     })),
   );
+}
+
+/** A rule of any parts in one of the chains of `nat`, which may lead to another of them; of what no tool can list too. */
+export function rawNatRules(family: Family, chains: readonly string[]): fc.Arbitrary<RawMessage> {
+  const jump = (code: number, chain: string) =>
+    expressionHex(
+      'immediate',
+      u32Hex(1, 0),
+      attributeHex(0x8002, attributeHex(0x8002, u32Hex(1, code) + attributeHex(2, textHex(chain)))),
+    );
+  return fc
+    .record({
+      chain: fc.constantFrom(...chains),
+      parts: fc.array(fc.constantFrom(...Object.values(PARTS)), { maxLength: 3 }),
+      // NFT_JUMP, NFT_GOTO and NFT_RETURN, as 32 bits.
+      end: fc.oneof(
+        fc.constantFrom('', ACCEPT, verdictHex(0xfffffffb)),
+        fc.constantFrom(...chains).map((chain) => jump(0xfffffffd, chain)),
+        fc.constantFrom(...chains).map((chain) => jump(0xfffffffc, chain)),
+      ),
+      flags: fc.constantFrom(0x400, 0xc00),
+    })
+    .map(({ chain, parts, end, flags }) => {
+      const expressions = attributeHex(0x8004, [...parts.flat(), end].join(''));
+      const attributes = [attributeHex(2, textHex(chain)), expressions];
+      return { ...messageFor(family, 'nat', 0x0a06, attributes), flags };
+    });
 }
 
 /** What is changed of one of the messages that make the table. */

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { secondChain } from '../../lib/dataplane/iptables/chain.ts';
+import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import type { RuleOptions } from '../../lib/dataplane/options.ts';
+import { NetlinkError } from '../../lib/netlink/error.ts';
+import { targetOf } from '../../lib/netlink/expressions.ts';
+import type { Policy } from '../../lib/policy/policy.ts';
+import { type BoxKind, createBox } from '../lab/box.ts';
+import { carryOut, type Edit, edits } from '../lab/edits.ts';
+import { hostNetlink, openNetlink, type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
+import { rawNatRules } from '../lab/raw-edits.ts';
+import { RUNS } from '../lab/runs.ts';
+import { policies, ruleOptions } from './arbitrary.ts';
+import { boxHost, CHAIN, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
+
+const CHAINS = [CHAIN, secondChain(CHAIN)];
+const POSTROUTING = 'POSTROUTING';
+const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
+
+for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
+  describe(`iptables in nft mode, ${kind}, ${family}`, () => {
+    it('makes what it makes of an empty kernel, whatever other programs and raw messages have made of it', async (test) => {
+      await using node = await createNode(kind, family);
+      await using fresh = await createNode(kind, family);
+      let [tried, refused] = [0, 0];
+      await fc.assert(
+        fc.asyncProperty(fc.array(steps(family), { minLength: 1, maxLength: 3 }), async (all) => {
+          await node.empty();
+          await syncOnce(await node.open(OPTIONS), { family, from: [], entries: [] });
+          for (const { policy, options, edits } of all) {
+            for (const edit of edits) {
+              tried += 1;
+              if (!(await node.edit(edit))) refused += 1;
+            }
+            const dataplane = await node.open(options);
+            await sync(dataplane, policy);
+            const { id } = await node.netlink.generation();
+            const again = await syncOnce(dataplane, policy);
+            assert.equal(again, undefined, again?.script);
+            assert.equal((await node.netlink.generation()).id, id);
+            await fresh.empty();
+            await syncOnce(await fresh.open(options), policy);
+            assert.deepEqual(await node.state(), await fresh.state());
+          }
+        }),
+        { numRuns: 10 * RUNS },
+      );
+      test.diagnostic(`${tried} edits, of which ${refused} changed nothing`);
+    });
+  });
+}
+
+interface Step {
+  readonly policy: Policy;
+  readonly options: RuleOptions;
+  readonly edits: readonly (Edit | RawMessage)[];
+}
+
+function steps(family: Family): fc.Arbitrary<Step> {
+  const byTool = edits('iptables-nft').filter((edit) => edit.protocol === IP[family] && !('load' in edit));
+  const raw = rawNatRules(family, [POSTROUTING, ...CHAINS]);
+  return fc.record({
+    policy: policies(family),
+    options: ruleOptions(),
+    edits: fc.array(fc.oneof<fc.Arbitrary<Edit | RawMessage>[]>(byTool, raw), { maxLength: 4 }),
+  });
+}
+
+const OPTIONS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
+
+async function createNode(kind: BoxKind, family: Family) {
+  await using stack = new AsyncDisposableStack();
+  const box = stack.use(await createBox(kind));
+  const netlink = stack.use(await openNetlink(box));
+  const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
+  const owned = stack.move();
+  const nat = { family, table: 'nat' } as const;
+  return {
+    netlink,
+    open: (options: RuleOptions) => openIptables({ ...options, mode: 'nft' }, host),
+    /** Whether it has changed anything. */
+    async edit(edit: Edit | RawMessage): Promise<boolean> {
+      if (typeof edit.protocol === 'string')
+        return (await carryOut(box, 'iptables-nft', edit as Edit, [])).code === 0;
+      try {
+        await netlink.raw([edit as RawMessage]);
+        return true;
+      } catch (error) {
+        if (error instanceof NetlinkError) return false;
+        throw error;
+      }
+    },
+    empty: () => netlink.commit([{ kind: 'delete table', ...nat }]).catch(() => {}),
+    /** The rules of the agent's chains, and those of POSTROUTING that lead to the first, without handles and counts. */
+    async state() {
+      const own = (await netlink.rules(nat)).filter(
+        ({ chain, expressions }) =>
+          CHAINS.includes(chain) || (chain === POSTROUTING && targetOf(expressions) === CHAIN),
+      );
+      return JSON.parse(toText(Object.groupBy(own, ({ chain }) => chain)), (key, value) =>
+        ['handle', 'packets', 'bytes'].includes(key) ? 0 : value,
+      );
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
