@@ -62,10 +62,15 @@ const UNLISTED = WITH_NETLINK ? 'k???' : '????';
 const IN_NFT_MODE: readonly Case[] = [
   ...IN_IPTABLES,
   ['TRACE', 'kmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
-  ['a jump that iptables cannot read', 'k???', nftJump('ct mark 7')],
   ['a jump behind a log', 'k???', nftJump('log prefix "x"')],
   ['a jump of some sources', 'k???', nftJump('ip daddr 0.0.0.0/1 fib saddr type local')],
-  ['a jump with a mark', 'k???', nftJump('meta mark set 7')],
+  // Without netlink, a POSTROUTING in which iptables cannot look for the jump is an error.
+  ...(WITH_NETLINK
+    ? ([
+        ['a jump that iptables cannot read', 'k???', nftJump('ct mark 7')],
+        ['a jump with a mark', 'k???', nftJump('meta mark set 7')],
+      ] as const)
+    : []),
   ['another unreadable rule', 'kkkk', `${UNHOOK}\nnft add rule ip nat POSTROUTING oifname "x" masquerade`],
   [
     'an unreadable rule beside the jump',

@@ -31,7 +31,7 @@ export async function observe(
     chains = joinChains(chain, specs(first), [{ spec: '(rules that iptables cannot list)' }]);
   const jumps = postrouting ? jumpsIn(postrouting, chain) : await findJump(tool, chain);
   const found = { family: tool.family, ...chains, jumps, postrouting: postrouting?.length ?? 0 };
-  const callers = await findCallers(tool, chain, found, rewrite);
+  const callers = await findCallers(tool, chain, found, { mayHide, rewrite });
   // If other rules lead to the chain, the plan could not prove that it deletes the right ones by their numbers.
   const deletable = callers.has(chain) ? jumps.filter(({ number }) => number === undefined) : jumps;
   return { ...found, jumps: deletable, callers };
@@ -68,7 +68,7 @@ async function findCallers(
   tool: Tool,
   chain: string,
   found: Omit<IptablesObservation, 'callers'>,
-  rewrite: boolean,
+  { mayHide, rewrite }: TextOptions,
 ): Promise<ReadonlyMap<string, string>> {
   const { jumps } = found;
   // Mostly there is the agent's jump, which all packets take: no other rule that leads to the chain matters.
@@ -80,7 +80,9 @@ async function findCallers(
     [chain, jumps.length, rewrite || !isEntered],
     [secondChain(chain), 0, found.hasSecond && (rewrite || found.leftover !== undefined)],
   ] as const) {
-    const references = matters ? ((await tool.references(name)) ?? 0) : 0;
+    // Of a chain that iptables cannot list it does not tell how many rules lead to it.
+    const countHidden = async () => (mayHide && (await tool.exists(name)) ? Number.POSITIVE_INFINITY : 0);
+    const references = matters ? ((await tool.references(name)) ?? (await countHidden())) : 0;
     if (references > count + ownCallers(name, found))
       callers.set(name, await foreignCaller(tool, name, chain));
   }
