@@ -182,9 +182,12 @@ forEachMode((makeLab, family, mode) => {
     // What iptables cannot list may be there.
     const hidden = lab.mode === 'nft' ? [` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}-FROM`] : [];
     const reads = [...names.map((name) => ` --wait 1 -t nat -S ${name}`), ...hidden];
-    const references = ` --wait 1 -t nat -n -L ${CHAIN}`;
+    const references = [
+      ` --wait 1 -t nat -n -L ${CHAIN}`,
+      ...(lab.mode === 'nft' ? [` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}`] : []),
+    ];
     const write = '-restore --noflush --wait 1';
-    const all = usesNetlink ? [write] : [...reads, references, write, ...reads, ...reads];
+    const all = usesNetlink ? [write] : [...reads, ...references, write, ...reads, ...reads];
     assert.deepEqual(commands, all);
     assert.equal(
       (await lab.iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-')).length,

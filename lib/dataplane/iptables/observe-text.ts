@@ -81,7 +81,8 @@ async function findCallers(
     [secondChain(chain), 0, found.hasSecond && (rewrite || found.leftover !== undefined)],
   ] as const) {
     // Of a chain that iptables cannot list it does not tell how many rules lead to it.
-    const countHidden = async () => (mayHide && (await tool.exists(name)) ? Number.POSITIVE_INFINITY : 0);
+    const isHidden = mayHide && name === chain && found.rules === undefined;
+    const countHidden = async () => (isHidden && (await tool.exists(name)) ? Number.POSITIVE_INFINITY : 0);
     const references = matters ? ((await tool.references(name)) ?? (await countHidden())) : 0;
     if (references > count + ownCallers(name, found))
       callers.set(name, await foreignCaller(tool, name, chain));
