@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MergedConfig } from '../config/config.ts';
+import type { ConntrackTable } from '../node/conntrack-table.ts';
 import { readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
@@ -11,6 +12,8 @@ import { type Overview, statusPage } from './status-page.ts';
 interface Endpoints extends Overview {
   readonly status: StatusObserver;
   readonly metrics: Metrics;
+  /** Reads how full connection tracking is; undefined if it is not loaded. */
+  readonly conntrack: () => Promise<ConntrackTable | undefined>;
   /** The merged config, its hash and its conflicts as JSON; undefined if no valid config has been read yet. */
   readonly configJson: (config: MergedConfig | undefined) => string;
 }
@@ -24,6 +27,7 @@ export function routes(endpoints: Endpoints) {
   return {
     '/metrics': cachedByKey(second, async () => {
       await readCounts(endpoints);
+      status.onConntrack(await endpoints.conntrack());
       status.refresh();
       return reply(200, METRICS_TYPE, await metrics.text());
     }),

@@ -116,11 +116,11 @@ export const METRICS = {
   ),
   conntrack_usage_ratio: gauge(
     [],
-    'Share of the entries of connection tracking that are in use, from 0 to 1; at 1 new connections fail. Read at each sync; absent if connection tracking is not loaded.',
+    'Share of the entries of connection tracking that are in use, from 0 to 1; at 1 new connections fail. Read at each scrape; absent if connection tracking is not loaded.',
   ),
   conntrack_drops_total: counter(
     [],
-    'Connections that the kernel has refused or forgotten early because connection tracking was full, since the agent started.',
+    'Connections that the kernel has refused or forgotten early because connection tracking was full, since the first scrape.',
   ),
   masqueraded_connections_total: counter(['family'], 'New connections that are masqueraded.'),
   not_masqueraded_connections_total: counter(

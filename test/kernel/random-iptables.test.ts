@@ -7,15 +7,15 @@ import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { targetOf } from '../../lib/netlink/expressions.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
-import { type BoxKind, createBox } from '../lab/box.ts';
+import type { BoxKind } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
-import { hostNetlink, openNetlink, type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
+import { type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
 import { rawNatRules } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { boxHost, CHAIN, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
+import { CHAIN, createNetlinkBox, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
 
-const CHAINS = [CHAIN, secondChain(CHAIN)];
+const CHAINS = [CHAIN, secondChain(CHAIN)] as const;
 const POSTROUTING = 'POSTROUTING';
 const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
 
@@ -60,22 +60,19 @@ interface Step {
 
 function steps(family: Family): fc.Arbitrary<Step> {
   const byTool = edits('iptables-nft').filter((edit) => edit.protocol === IP[family] && !('load' in edit));
-  const raw = rawNatRules(family, [POSTROUTING, ...CHAINS]);
+  const raw = rawNatRules(family, CHAINS);
   return fc.record({
     policy: policies(family),
     options: ruleOptions(),
-    edits: fc.array(fc.oneof<fc.Arbitrary<Edit | RawMessage>[]>(byTool, raw), { maxLength: 4 }),
+    edits: fc.array(fc.oneof<fc.Arbitrary<Edit | RawMessage>[]>(byTool, raw), { minLength: 1, maxLength: 5 }),
   });
 }
 
 const OPTIONS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
 
 async function createNode(kind: BoxKind, family: Family) {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(kind));
-  const netlink = stack.use(await openNetlink(box));
-  const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
-  const owned = stack.move();
+  const owned = await createNetlinkBox(kind);
+  const { box, netlink, host } = owned;
   const nat = { family, table: 'nat' } as const;
   return {
     netlink,
@@ -97,12 +94,12 @@ async function createNode(kind: BoxKind, family: Family) {
     async state() {
       const own = (await netlink.rules(nat)).filter(
         ({ chain, expressions }) =>
-          CHAINS.includes(chain) || (chain === POSTROUTING && targetOf(expressions) === CHAIN),
+          CHAINS.some((name) => name === chain) || (chain === POSTROUTING && targetOf(expressions) === CHAIN),
       );
       return JSON.parse(toText(Object.groupBy(own, ({ chain }) => chain)), (key, value) =>
         ['handle', 'packets', 'bytes'].includes(key) ? 0 : value,
       );
     },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
   };
 }

@@ -12,18 +12,11 @@ import { NetlinkError } from '../../lib/netlink/error.ts';
 import { allowedSources, decider, type Policy } from '../../lib/policy/policy.ts';
 import { type BoxKind, createBox } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
-import {
-  hostNetlink,
-  type Netlink,
-  openNetlink,
-  type RawMessage,
-  toText,
-  WITH_NETLINK,
-} from '../lab/netlink.ts';
+import { hostNetlink, type Netlink, type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
 import { type Change, changed, changes, rawEdits } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { boxHost, CHAIN, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
+import { boxHost, CHAIN, createNetlinkBox, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
 
 for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   describe(`nftables, ${kind}, ${family}`, () => {
@@ -115,11 +108,8 @@ const OPTIONS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
 const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
 
 async function createNode(kind: BoxKind, family: Family) {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(kind));
-  const netlink = stack.use(await openNetlink(box));
-  const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
-  const owned = stack.move();
+  const owned = await createNetlinkBox(kind);
+  const { box, netlink, host } = owned;
   const table = { family, table: 'ip-masq-agent' } as const;
   return {
     host,
@@ -143,7 +133,7 @@ async function createNode(kind: BoxKind, family: Family) {
       assert.equal(code, 0, stderr);
       return stdout.split('\n').toSorted();
     },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
   };
 }
 

@@ -9,7 +9,7 @@ import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
-import { hostNetlink } from '../lab/netlink.ts';
+import { hostNetlink, openNetlink } from '../lab/netlink.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { mergedOf } from '../unit/config/support.ts';
 
@@ -133,6 +133,16 @@ export async function sync(dataplane: Dataplane, policy: Policy): Promise<void> 
 /** Whether the kernel holds the policy. */
 export async function isInSync(dataplane: Dataplane, policy: Policy): Promise<boolean> {
   return (await dataplane.observe(policy.family)).plan(policy) === undefined;
+}
+
+/** A box, what reads and changes nf_tables in it, and the host that a dataplane in it has. */
+export async function createNetlinkBox(kind: BoxKind) {
+  await using stack = new AsyncDisposableStack();
+  const box = stack.use(await createBox(kind));
+  const netlink = stack.use(await openNetlink(box));
+  const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
+  const owned = stack.move();
+  return { box, netlink, host, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 /** The inside of the box as a dataplane sees it. */

@@ -139,27 +139,30 @@ export function rawEdits(family: Family): fc.Arbitrary<RawMessage> {
   );
 }
 
-/** A rule of any parts in one of the chains of `nat`, which may lead to another of them; of what no tool can list too. */
-export function rawNatRules(family: Family, chains: readonly string[]): fc.Arbitrary<RawMessage> {
-  const jump = (code: number, chain: string) =>
+/** A rule of any parts in one of the chains of `nat`, or one of POSTROUTING that leads to the first; also what no tool can list. */
+export function rawNatRules(
+  family: Family,
+  chains: readonly [string, ...string[]],
+): fc.Arbitrary<RawMessage> {
+  const leading = (code: number) =>
     expressionHex(
       'immediate',
       u32Hex(1, 0),
-      attributeHex(0x8002, attributeHex(0x8002, u32Hex(1, code) + attributeHex(2, textHex(chain)))),
+      attributeHex(0x8002, attributeHex(0x8002, u32Hex(1, code) + attributeHex(2, textHex(chains[0])))),
     );
+  // NFT_JUMP, NFT_GOTO and NFT_RETURN, as 32 bits.
+  const entering = fc.tuple(
+    fc.constant('POSTROUTING'),
+    fc.constantFrom(...[0xfffffffd, 0xfffffffc].map(leading)),
+  );
+  const inside = fc.tuple(fc.constantFrom(...chains), fc.constantFrom('', ACCEPT, verdictHex(0xfffffffb)));
   return fc
     .record({
-      chain: fc.constantFrom(...chains),
-      parts: fc.array(fc.constantFrom(...Object.values(PARTS)), { maxLength: 3 }),
-      // NFT_JUMP, NFT_GOTO and NFT_RETURN, as 32 bits.
-      end: fc.oneof(
-        fc.constantFrom('', ACCEPT, verdictHex(0xfffffffb)),
-        fc.constantFrom(...chains).map((chain) => jump(0xfffffffd, chain)),
-        fc.constantFrom(...chains).map((chain) => jump(0xfffffffc, chain)),
-      ),
+      place: fc.oneof(entering, { weight: 3, arbitrary: inside }),
+      parts: fc.array(fc.constantFrom(...Object.values(PARTS)), { maxLength: 2 }),
       flags: fc.constantFrom(0x400, 0xc00),
     })
-    .map(({ chain, parts, end, flags }) => {
+    .map(({ place: [chain, end], parts, flags }) => {
       const expressions = attributeHex(0x8004, [...parts.flat(), end].join(''));
       const attributes = [attributeHex(2, textHex(chain)), expressions];
       return { ...messageFor(family, 'nat', 0x0a06, attributes), flags };

@@ -70,7 +70,14 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   };
   let now = 0;
   const counts = new PacketCounts(() => now);
-  const about = { families: FAMILIES, interval: () => RESYNC, version: '', node: '', configJson: () => '' };
+  const about = {
+    families: FAMILIES,
+    interval: () => RESYNC,
+    version: '',
+    node: '',
+    configJson: () => '',
+    conntrack: async () => undefined,
+  };
   const stop = new AbortController();
   const triggers = new Triggers(path, RESYNC, log, stop.signal);
   const server = await serve({

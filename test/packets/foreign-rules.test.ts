@@ -93,6 +93,15 @@ async function explained(node: NodeLab, backend: string): Promise<string> {
   return (await node.agent('explain', ...flags)).stdout;
 }
 
+/** Syncs once, and adds a link `second0` with these settings of ip(8). */
+async function syncWithSecondLink(node: NodeLab, settings: readonly string[]): Promise<void> {
+  await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
+  assert.equal((await node.agent('--once', IPTABLES)).code, 0);
+  const links = ['add second0 type veth peer name second1', 'set second0 up', 'set second1 up'];
+  for (const command of [...links.map((link) => `link ${link}`), ...settings])
+    await succeed(node.box.run('ip', command.split(' ')));
+}
+
 describe('foreign rules that keep packets from getting an address of the node', { skip: NO_LAB }, () => {
   for (const [name, backend, [file, ...args], source, said] of CASES)
     it(`are told, with what happens to a packet: ${name}`, async () => {
@@ -123,16 +132,10 @@ describe('foreign rules that keep packets from getting an address of the node', 
   it('are not all: explain says by which link packets leave, and that it has no address for them', async () => {
     await using node = await createNode();
     await using _ = await createNetwork(node.box);
-    await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
-    assert.equal((await node.agent('--once', IPTABLES)).code, 0);
-    for (const command of [
-      'link add second0 type veth peer name second1',
-      'link set second0 up',
-      'link set second1 up',
+    await syncWithSecondLink(node, [
       'route add default dev second0 table 100',
       `rule add from ${POD.IPv4} lookup 100`,
-    ])
-      await succeed(node.box.run('ip', command.split(' ')));
+    ]);
     assert.match(
       await explained(node, IPTABLES),
       /leaves by second0 \(routing table 100\), which has no address for it/,
@@ -148,19 +151,13 @@ describe('foreign rules that keep packets from getting an address of the node', 
   it('may be marks that route packets elsewhere: explain says by which link', async () => {
     await using node = await createNode();
     await using network = await createNetwork(node.box);
-    await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
-    assert.equal((await node.agent('--once', IPTABLES)).code, 0);
-    for (const command of [
-      'link add second0 type veth peer name second1',
-      'link set second0 up',
-      'link set second1 up',
+    await syncWithSecondLink(node, [
       'address add 198.51.100.7/24 dev second0',
       'route add default via 198.51.100.9 dev second0 table 100',
       'rule add fwmark 0x80/0x80 lookup 100',
       'rule add fwmark 0x40000/0xff0000 lookup main',
       'rule add fwmark 0x5 unreachable',
-    ])
-      await succeed(node.box.run('ip', command.split(' ')));
+    ]);
     assert.equal((await network.sourceSeen(OUTSIDE)).address, NODE.IPv4);
     assert.match(
       await explained(node, IPTABLES),

@@ -8,7 +8,6 @@ import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import { conntrackTable } from '../../../lib/node/conntrack-table.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
@@ -129,7 +128,7 @@ function afterOnly(surroundings: Surroundings): (step: TriggerResult) => Promise
 
 /** What follows each sync. The server and the watchers are loaded only after the first one. */
 function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
-  const { log, triggers, status, recorder, host } = surroundings;
+  const { log, triggers, recorder } = surroundings;
   const { flags } = surroundings.args;
   const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
   let isServing = false;
@@ -138,7 +137,6 @@ function afterEach(surroundings: Surroundings): (step: TriggerResult) => Promise
     triggers.interval = step.interval;
     if (!isServing) await serveStatus(surroundings);
     isServing = true;
-    status.onConntrack(await conntrackTable(host.readText));
     if (step.kind === 'no valid config') return;
     if (flags['invalid-packets'] === 'drop') {
       const hasNoEffect = step.dataplane.iptables !== undefined;
@@ -228,9 +226,9 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
 const WITHOUT_NETLINK =
   'nftables does not work without it; iptables does, but the agent finds changes that other programs make only at the next resync';
 
-async function serveStatus({ args, log, status, recorder, triggers }: Surroundings): Promise<void> {
+async function serveStatus({ args, log, status, recorder, host, triggers }: Surroundings): Promise<void> {
   const { flags } = args;
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();
   const { startServer } = await import('./server.ts');
-  await startServer({ flags, log, status, recorder, interval: () => triggers.interval });
+  await startServer({ flags, log, status, recorder, host, interval: () => triggers.interval });
 }

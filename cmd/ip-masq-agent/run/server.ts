@@ -2,8 +2,10 @@ import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
+import { conntrackTable } from '../../../lib/node/conntrack-table.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
@@ -24,6 +26,7 @@ export interface Served {
   readonly log: Logger;
   readonly status: StatusObserver;
   readonly recorder: Recorder;
+  readonly host: Pick<Host, 'readText'>;
   /** Milliseconds between two syncs at the moment. */
   readonly interval: () => number;
 }
@@ -33,12 +36,13 @@ export interface Served {
  *
  * @throws {SystemError} if it cannot listen, unless another program has the port
  */
-export async function startServer({ flags, log, status, recorder, interval }: Served): Promise<void> {
+export async function startServer({ flags, log, status, recorder, host, interval }: Served): Promise<void> {
   const metrics = new Metrics();
   recorder.attach(metrics);
   const all = routes({
     status,
     metrics,
+    conntrack: () => conntrackTable(host.readText),
     counts: new PacketCounts(),
     families: keptFamilies(flags),
     interval,

@@ -55,6 +55,7 @@ function create(own: Partial<Parameters<typeof routes>[0]>) {
     interval: () => 60_000,
     version: '',
     node: '',
+    conntrack: async () => undefined,
     configJson: () => '{}',
     ...own,
   });
