@@ -92,9 +92,10 @@ function bytesOfAddress(info: Buffer, at: number, family: Family): Buffer {
   return info.subarray(at, at + (family === 'IPv4' ? 4 : 16));
 }
 
-/** A text that a zero ends. */
+/** A text that a zero ends. One without an end, which no tool writes, could not be read back. */
 function string(bytes: number, write = quoted): Kind {
-  return [bytes, (info, at) => write(stringAt(info, at, bytes))];
+  const hasEnd = (info: Buffer, at: number) => info.subarray(at, at + bytes).includes(0);
+  return [bytes, (info, at) => (hasEnd(info, at) ? write(stringAt(info, at, bytes)) : undefined)];
 }
 
 /** What says nothing more than the other parts. */
