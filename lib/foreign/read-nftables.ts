@@ -9,7 +9,7 @@ import type { Statement } from '../dataplane/nftables/statement.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import type { ChainName, SetName } from '../netlink/change.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import type { TableFamily } from '../netlink/messages.ts';
+import { NFT_SET, type TableFamily } from '../netlink/messages.ts';
 import type { RuleReply } from '../netlink/replies.ts';
 import type { ReadRules } from './base-chain.ts';
 import { type Budget, MOST_ELEMENTS } from './budget.ts';
@@ -83,9 +83,6 @@ export function createNftReader(
 const TABLES_OF_IPTABLES = ['raw', 'mangle', 'nat', 'filter', 'security'];
 const BASES_OF_IPTABLES = ['PREROUTING', 'POSTROUTING'];
 
-/** NFT_SET_INTERVAL and NFT_SET_CONCAT: keys of several parts have ranges of their own kind. */
-const [INTERVAL, CONCAT] = [0x4, 0x80];
-
 async function readSet(
   netlink: Netlink,
   name: SetName<TableFamily>,
@@ -95,7 +92,8 @@ async function readSet(
     const set = await requests.set(name);
     if (set === undefined) return undefined;
     const { flags, keyBytes } = set;
-    const isInterval = (flags & INTERVAL) !== 0 && (flags & CONCAT) === 0;
+    // Keys of several parts have ranges of their own kind.
+    const isInterval = (flags & NFT_SET.interval) !== 0 && (flags & NFT_SET.concat) === 0;
     const elements = await requests.elements(name, { isInterval, keyBytes, most: MOST_ELEMENTS });
     return elements && { ...wanted, keyBytes, elements };
   });

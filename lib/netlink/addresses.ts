@@ -1,15 +1,7 @@
+import { FAMILIES, type Family } from '../cidr/address.ts';
 import { replyParts } from './connection.ts';
 import { malformed } from './error.ts';
-import {
-  attributesIn,
-  type Family,
-  find,
-  type Message,
-  NFPROTO,
-  NLM_F,
-  unsigned,
-  writeMessage,
-} from './messages.ts';
+import { attributesIn, find, type Message, NFPROTO, NLM_F, unsigned, writeMessage } from './messages.ts';
 import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
 /** An address of a link. */
@@ -48,7 +40,7 @@ export function allAddresses(): readonly InterfaceAddress[] {
 function readAddress({ payload: { bytes, start, end } }: Message): readonly InterfaceAddress[] {
   if (end - start < IFADDRMSG_BYTES) throw malformed('an address without a header');
   const [protocol = 0, length = 0, flags = 0] = bytes.subarray(start, end);
-  const family = (['IPv4', 'IPv6'] as const).find((one) => NFPROTO[one].protocol === protocol);
+  const family = FAMILIES.find((one) => NFPROTO[one].protocol === protocol);
   const attributes = attributesIn({ bytes, start: start + IFADDRMSG_BYTES, end });
   // IFA_ADDRESS is that of the other end, if the link has one.
   const address = find(attributes, IFA.local) ?? find(attributes, IFA.address);

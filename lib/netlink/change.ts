@@ -1,11 +1,14 @@
-import { type Range, writeElements } from './elements.ts';
+import type { Family } from '../cidr/address.ts';
+import type { Range } from '../cidr/ranges.ts';
+import { writeElements } from './elements.ts';
 import { type KnownExpression, writeExpression } from './expressions.ts';
 import {
   attribute,
   bytesOf,
-  type Family,
   NFPROTO,
   NFT_MSG,
+  NFT_SET,
+  NFTA,
   NLM_F,
   type Request,
   type TableFamily,
@@ -43,15 +46,6 @@ export type Change =
       readonly comment: string | undefined;
     });
 
-/** Attributes in linux/netfilter/nf_tables.h. The name of the table is the first one of every message. */
-const NAME = { table: 1, chain: 3, set: 2, chainOfRule: 2 } as const;
-const TABLE = { userData: 6 } as const;
-const SET = { flags: 3, keyType: 4, keyLength: 5, id: 10, userData: 13, expression: 17 } as const;
-const CHAIN = { hook: 4, policy: 5, type: 7, userData: 12 } as const;
-const HOOK = { number: 1, priority: 2 } as const;
-const RULE = { expressions: 4, userData: 7 } as const;
-
-const NFT_SET_INTERVAL = 4;
 /** How nft(8) numbers the types of keys: TYPE_IPADDR and TYPE_IP6ADDR. */
 export const KEY_TYPE = { IPv4: 7, IPv6: 8 } as const;
 
@@ -63,11 +57,11 @@ export function* requestsOf(change: Change): Generator<Request> {
   const { family, table } = change;
   const { protocol, bytes } = NFPROTO[family];
   const request = (type: number, flags: number, ...attributes: readonly Buffer[]): Request => {
-    return { type, flags, protocol, attributes: [attribute(NAME.table, table), ...attributes] };
+    return { type, flags, protocol, attributes: [attribute(NFTA.table.name, table), ...attributes] };
   };
   switch (change.kind) {
     case 'add table': {
-      const userData = attribute(TABLE.userData, writeUserData('table', change.comment));
+      const userData = attribute(NFTA.table.userData, writeUserData('table', change.comment));
       yield request(NFT_MSG.newTable, NLM_F.createExclusive, userData);
       return;
     }
@@ -78,17 +72,17 @@ export function* requestsOf(change: Change): Generator<Request> {
       yield request(
         NFT_MSG.newSet,
         NLM_F.createExclusive,
-        attribute(NAME.set, change.set),
-        attribute(SET.flags, bytesOf(NFT_SET_INTERVAL, 4)),
-        attribute(SET.keyType, bytesOf(KEY_TYPE[family], 4)),
-        attribute(SET.keyLength, bytesOf(bytes, 4)),
-        attribute(SET.id, bytesOf(1, 4)),
-        attribute(SET.userData, writeUserData('set', change.comment)),
-        ...(change.counts ? [writeExpression({ name: 'counter' }, SET.expression)] : []),
+        attribute(NFTA.set.name, change.set),
+        attribute(NFTA.set.flags, bytesOf(NFT_SET.interval, 4)),
+        attribute(NFTA.set.keyType, bytesOf(KEY_TYPE[family], 4)),
+        attribute(NFTA.set.keyLength, bytesOf(bytes, 4)),
+        attribute(NFTA.set.id, bytesOf(1, 4)),
+        attribute(NFTA.set.userData, writeUserData('set', change.comment)),
+        ...(change.counts ? [writeExpression({ name: 'counter' }, NFTA.set.expression)] : []),
       );
       return;
     case 'delete set':
-      yield request(NFT_MSG.deleteSet, NLM_F.none, attribute(NAME.set, change.set));
+      yield request(NFT_MSG.deleteSet, NLM_F.none, attribute(NFTA.set.name, change.set));
       return;
     case 'add elements':
     case 'delete elements': {
@@ -98,7 +92,7 @@ export function* requestsOf(change: Change): Generator<Request> {
         : [NFT_MSG.deleteSetElement, NLM_F.none];
       for (let at = 0; at < change.ranges.length; at += RANGES_IN_A_MESSAGE) {
         const elements = writeElements(change.ranges.slice(at, at + RANGES_IN_A_MESSAGE), bytes);
-        yield request(type, flags, attribute(NAME.set, change.set), elements);
+        yield request(type, flags, attribute(NFTA.set.name, change.set), elements);
       }
       return;
     }
@@ -107,34 +101,34 @@ export function* requestsOf(change: Change): Generator<Request> {
       yield request(
         NFT_MSG.newChain,
         NLM_F.createExclusive,
-        attribute(NAME.chain, change.chain),
-        attribute(CHAIN.hook, [
-          attribute(HOOK.number, bytesOf(hook.number, 4)),
-          attribute(HOOK.priority, bytesOf(hook.priority >>> 0, 4)),
+        attribute(NFTA.chain.name, change.chain),
+        attribute(NFTA.chain.hook, [
+          attribute(NFTA.hook.number, bytesOf(hook.number, 4)),
+          attribute(NFTA.hook.priority, bytesOf(hook.priority >>> 0, 4)),
         ]),
-        attribute(CHAIN.policy, bytesOf(hook.policy, 4)),
-        attribute(CHAIN.type, hook.type),
-        attribute(CHAIN.userData, writeUserData('chain', change.comment)),
+        attribute(NFTA.chain.policy, bytesOf(hook.policy, 4)),
+        attribute(NFTA.chain.type, hook.type),
+        attribute(NFTA.chain.userData, writeUserData('chain', change.comment)),
       );
       return;
     }
     case 'delete chain':
-      yield request(NFT_MSG.deleteChain, NLM_F.none, attribute(NAME.chain, change.chain));
+      yield request(NFT_MSG.deleteChain, NLM_F.none, attribute(NFTA.chain.name, change.chain));
       return;
     case 'flush chain':
-      yield request(NFT_MSG.deleteRule, NLM_F.none, attribute(NAME.chainOfRule, change.chain));
+      yield request(NFT_MSG.deleteRule, NLM_F.none, attribute(NFTA.rule.chain, change.chain));
       return;
     case 'add rule': {
       const { comment } = change;
       yield request(
         NFT_MSG.newRule,
         NLM_F.append,
-        attribute(NAME.chainOfRule, change.chain),
+        attribute(NFTA.rule.chain, change.chain),
         attribute(
-          RULE.expressions,
+          NFTA.rule.expressions,
           change.expressions.map((one) => writeExpression(one)),
         ),
-        ...(comment === undefined ? [] : [attribute(RULE.userData, writeUserData('rule', comment))]),
+        ...(comment === undefined ? [] : [attribute(NFTA.rule.userData, writeUserData('rule', comment))]),
       );
     }
   }

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Family } from '../cidr/address.ts';
 import { replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
@@ -6,7 +7,6 @@ import {
   attributesOf,
   bytesOf,
   endOf,
-  type Family,
   find,
   type Message,
   NFGENMSG_BYTES,

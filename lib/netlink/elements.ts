@@ -1,3 +1,4 @@
+import type { Range } from '../cidr/ranges.ts';
 import { interrupted, malformed } from './error.ts';
 import { packetsAt, readVerdict, type VerdictData } from './expressions.ts';
 import {
@@ -16,12 +17,6 @@ import {
   unsigned,
 } from './messages.ts';
 import { OPEN_END } from './user-data.ts';
-
-/** Consecutive addresses in an interval set, both ends included. */
-export interface Range {
-  readonly first: bigint;
-  readonly last: bigint;
-}
 
 interface Element extends Range {
   /** Undefined if the set does not count. */

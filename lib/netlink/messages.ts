@@ -1,3 +1,4 @@
+import type { Family } from '../cidr/address.ts';
 import { malformed } from './error.ts';
 
 /**
@@ -39,14 +40,35 @@ export interface Request {
 export const NFPROTO = {
   IPv4: { protocol: 2, bytes: 4, word: 'ip' },
   IPv6: { protocol: 10, bytes: 16, word: 'ip6' },
-} as const;
-
-export type Family = keyof typeof NFPROTO;
+} as const satisfies Record<Family, unknown>;
 
 /** The same of all families of tables with rules of NAT: NFPROTO_INET is for packets of both. */
 export const TABLE_FAMILIES = { ...NFPROTO, inet: { protocol: 1, bytes: 0, word: 'inet' } } as const;
 
 export type TableFamily = keyof typeof TABLE_FAMILIES;
+
+/** Attributes of messages of nf_tables: NFTA_TABLE_NAME and so on. The name of the table is the first one of every message. */
+export const NFTA = {
+  table: { name: 1, flags: 2, use: 3, handle: 4, userData: 6, owner: 7 },
+  chain: { table: 1, name: 3, hook: 4, policy: 5, use: 6, type: 7, userData: 12 },
+  hook: { number: 1, priority: 2 },
+  rule: { table: 1, chain: 2, handle: 3, expressions: 4, userData: 7 },
+  set: {
+    name: 2,
+    flags: 3,
+    keyType: 4,
+    keyLength: 5,
+    description: 9,
+    id: 10,
+    userData: 13,
+    handle: 16,
+    expression: 17,
+    expressions: 18,
+  },
+} as const;
+
+/** NFT_SET_… flags of a set. */
+export const NFT_SET = { interval: 0x4, map: 0x8, concat: 0x80 } as const;
 
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {

@@ -1,3 +1,4 @@
+import type { Range } from '../cidr/ranges.ts';
 import {
   type ChainName,
   type Change,
@@ -7,7 +8,7 @@ import {
   type TableName,
 } from './change.ts';
 import { Connection } from './connection.ts';
-import { type Elements, isEnd, joinElements, type Range, readElements, writeElements } from './elements.ts';
+import { type Elements, isEnd, joinElements, readElements, writeElements } from './elements.ts';
 import { malformed, NetlinkError } from './error.ts';
 import { type KnownBytes, targetOf } from './expressions.ts';
 import {
@@ -19,6 +20,7 @@ import {
   type Message,
   NFPROTO,
   NFT_MSG,
+  NFTA,
   NLM_F,
   type Request,
   TABLE_FAMILIES,
@@ -56,23 +58,18 @@ interface SetShape {
   readonly most?: number;
 }
 
-/** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on. */
-const TABLE_NAME = 1;
-/** NFTA_SET_NAME and NFTA_SET_ELEM_LIST_SET. */
-const SET_NAME = 2;
-
 /** IPSET_ATTR_PROTOCOL and so on, and IPSET_PROTOCOL, of linux/netfilter/ipset/ip_set.h. */
 const IPSET_ATTR = { protocol: 1, name: 2, index: 11 } as const;
 const IPSET_PROTOCOL = Buffer.of(7);
 
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
-  table: { type: NFT_MSG.getTable, flags: NLM_F.ack, nameType: TABLE_NAME },
-  chain: { type: NFT_MSG.getChain, flags: NLM_F.ack, nameType: 3 },
-  set: { type: NFT_MSG.getSet, flags: NLM_F.ack, nameType: SET_NAME },
-  sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: SET_NAME },
-  rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: 2 },
-  elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: SET_NAME },
+  table: { type: NFT_MSG.getTable, flags: NLM_F.ack, nameType: NFTA.table.name },
+  chain: { type: NFT_MSG.getChain, flags: NLM_F.ack, nameType: NFTA.chain.name },
+  set: { type: NFT_MSG.getSet, flags: NLM_F.ack, nameType: NFTA.set.name },
+  sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: NFTA.set.name },
+  rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain },
+  elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: NFTA.set.name },
 } as const;
 
 /** nf_tables of the network namespace that this process is in. All methods throw NetlinkError. */
@@ -175,7 +172,7 @@ export class NfTables implements Disposable {
     const next = range.last + 1n;
     // For a key that is no edge of a range, the kernel sends the edge below it.
     const hasEdges = async (ranges: readonly Range[], keys: readonly bigint[]) => {
-      const attributes = [attribute(SET_NAME, name.set), writeElements(ranges, keyBytes)];
+      const attributes = [attribute(NFTA.set.name, name.set), writeElements(ranges, keyBytes)];
       const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: NLM_F.ack };
       const asked = `get an element of ${inWords(name, name.set)}`;
       const parts = await this.#connection.ask(asked, request, (reply) => readElements(reply, keyBytes));
@@ -278,7 +275,7 @@ function above(limit: string): NetlinkError {
 function requestFor({ family, table }: TableName<TableFamily>, ...attributes: readonly Buffer[]) {
   return {
     protocol: TABLE_FAMILIES[family].protocol,
-    attributes: [attribute(TABLE_NAME, table), ...attributes],
+    attributes: [attribute(NFTA.table.name, table), ...attributes],
   };
 }
 

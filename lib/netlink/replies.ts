@@ -10,6 +10,7 @@ import {
   attributesOf,
   find,
   type Message,
+  NFTA,
   type Span,
   TABLE_FAMILIES,
   type TableFamily,
@@ -89,23 +90,7 @@ export interface NatChain {
 }
 
 const NFTA_GEN = { id: 1, processName: 3 } as const;
-const NFTA_TABLE = { flags: 2, use: 3, handle: 4, userData: 6, owner: 7 } as const;
-const NFTA_CHAIN = { table: 1, name: 3, hook: 4, policy: 5, use: 6, type: 7, userData: 12 } as const;
-/** What NFTA_CHAIN_HOOK holds. */
-const NFTA_HOOK = { number: 1, priority: 2 } as const;
-const NFTA_SET = {
-  name: 2,
-  flags: 3,
-  keyType: 4,
-  keyLength: 5,
-  description: 9,
-  userData: 13,
-  handle: 16,
-  expression: 17,
-  expressions: 18,
-} as const;
 const NFTA_SET_DESC_SIZE = 1;
-const NFTA_RULE = { chain: 2, handle: 3, expressions: 4, userData: 7 } as const;
 
 const [NF_INET_PRE_ROUTING, NF_INET_POST_ROUTING] = [0, 4];
 /** linux/netfilter_ipv4.h */
@@ -120,39 +105,39 @@ export function readGeneration(message: Message): Generation {
 /** Reads NFT_MSG_NEWTABLE. */
 export function readTable(message: Message): TableReply {
   const attributes = attributesOf(message);
-  const owner = find(attributes, NFTA_TABLE.owner);
+  const owner = find(attributes, NFTA.table.owner);
   return {
-    flags: u32(find(attributes, NFTA_TABLE.flags)),
-    use: u32(find(attributes, NFTA_TABLE.use)),
-    handle: u64(find(attributes, NFTA_TABLE.handle)),
+    flags: u32(find(attributes, NFTA.table.flags)),
+    use: u32(find(attributes, NFTA.table.use)),
+    handle: u64(find(attributes, NFTA.table.handle)),
     ...(owner && { owner: u32(owner) }),
-    ...userDataIn('table', find(attributes, NFTA_TABLE.userData)),
+    ...userDataIn('table', find(attributes, NFTA.table.userData)),
   };
 }
 
 /** Reads NFT_MSG_NEWCHAIN. */
 export function readChain(message: Message): ChainReply {
   const attributes = attributesOf(message);
-  const hook = find(attributes, NFTA_CHAIN.hook);
+  const hook = find(attributes, NFTA.chain.hook);
   return {
     protocol: message.payload.bytes[message.payload.start] ?? 0,
-    table: text(find(attributes, NFTA_CHAIN.table)),
-    name: text(find(attributes, NFTA_CHAIN.name)),
-    use: u32(find(attributes, NFTA_CHAIN.use)),
+    table: text(find(attributes, NFTA.chain.table)),
+    name: text(find(attributes, NFTA.chain.name)),
+    use: u32(find(attributes, NFTA.chain.use)),
     ...(hook && {
       hook: {
-        type: text(find(attributes, NFTA_CHAIN.type)),
-        policy: u32(find(attributes, NFTA_CHAIN.policy)),
+        type: text(find(attributes, NFTA.chain.type)),
+        policy: u32(find(attributes, NFTA.chain.policy)),
         ...readHook(hook),
       },
     }),
-    ...userDataIn('chain', find(attributes, NFTA_CHAIN.userData)),
+    ...userDataIn('chain', find(attributes, NFTA.chain.userData)),
   };
 }
 
 function readHook(hook: Span): Pick<Hook, 'number' | 'priority'> {
   const parts = attributesIn(hook);
-  return { number: u32(find(parts, NFTA_HOOK.number)), priority: u32(find(parts, NFTA_HOOK.priority)) | 0 };
+  return { number: u32(find(parts, NFTA.hook.number)), priority: u32(find(parts, NFTA.hook.priority)) | 0 };
 }
 
 /** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
@@ -170,31 +155,31 @@ export function readNatChain(message: Message): NatChain | undefined {
 /** Reads NFT_MSG_NEWSET. */
 export function readSet(message: Message): SetReply {
   const attributes = attributesOf(message);
-  const [one, list] = [find(attributes, NFTA_SET.expression), find(attributes, NFTA_SET.expressions)];
-  const size = find(attributesIn(find(attributes, NFTA_SET.description)), NFTA_SET_DESC_SIZE);
-  const flags = find(attributes, NFTA_SET.flags);
+  const [one, list] = [find(attributes, NFTA.set.expression), find(attributes, NFTA.set.expressions)];
+  const size = find(attributesIn(find(attributes, NFTA.set.description)), NFTA_SET_DESC_SIZE);
+  const flags = find(attributes, NFTA.set.flags);
   return {
-    name: text(find(attributes, NFTA_SET.name)),
-    handle: u64(find(attributes, NFTA_SET.handle)),
+    name: text(find(attributes, NFTA.set.name)),
+    handle: u64(find(attributes, NFTA.set.handle)),
     flags: flags === undefined ? 0 : u32(flags),
-    keyType: u32(find(attributes, NFTA_SET.keyType)),
-    keyBytes: u32(find(attributes, NFTA_SET.keyLength)),
+    keyType: u32(find(attributes, NFTA.set.keyType)),
+    keyBytes: u32(find(attributes, NFTA.set.keyLength)),
     expressions: one === undefined ? readExpressions(list) : [readExpression(one)],
     ...(size && { size: u32(size) }),
-    ...userDataIn('set', find(attributes, NFTA_SET.userData)),
+    ...userDataIn('set', find(attributes, NFTA.set.userData)),
   };
 }
 
 /** Reads NFT_MSG_NEWRULE. */
 export function readRule(message: Message, known?: KnownBytes): RuleReply {
   const attributes = attributesOf(message);
-  const expressions = readExpressions(find(attributes, NFTA_RULE.expressions), known);
+  const expressions = readExpressions(find(attributes, NFTA.rule.expressions), known);
   return {
-    chain: text(find(attributes, NFTA_RULE.chain)),
-    handle: u64(find(attributes, NFTA_RULE.handle)),
+    chain: text(find(attributes, NFTA.rule.chain)),
+    handle: u64(find(attributes, NFTA.rule.handle)),
     expressions,
     packets: packetsIn(expressions),
-    ...userDataIn('rule', find(attributes, NFTA_RULE.userData)),
+    ...userDataIn('rule', find(attributes, NFTA.rule.userData)),
   };
 }
 

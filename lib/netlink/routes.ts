@@ -1,10 +1,10 @@
+import { FAMILIES, type Family } from '../cidr/address.ts';
 import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
   attribute,
   bytesOf,
   endOf,
-  type Family,
   type Message,
   NFPROTO,
   NLM_F,
@@ -61,7 +61,7 @@ export function localRoutes(): readonly LocalRoute[] {
   using socket = new NetlinkSocket(NETLINK_ROUTE);
   const asked = 'list the local routes';
   socket.filterDumps(asked);
-  return (['IPv4', 'IPv6'] as const).flatMap((family, sequence) => {
+  return FAMILIES.flatMap((family, sequence) => {
     const read = (reply: Message) => (isOf(reply, family) ? [readRoute(reply, family)] : []);
     socket.send(requestOf(family, RT_TABLE_LOCAL, RTN_LOCAL, sequence), asked);
     try {

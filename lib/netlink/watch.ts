@@ -1,15 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Family } from '../cidr/address.ts';
 import { NetlinkError } from './error.ts';
-import {
-  eachMessage,
-  endOf,
-  type Family,
-  messagesIn,
-  NFGENMSG_BYTES,
-  NFPROTO,
-  NFT_MSG,
-  seek,
-} from './messages.ts';
+import { eachMessage, endOf, messagesIn, NFGENMSG_BYTES, NFPROTO, NFT_MSG, NFTA, seek } from './messages.ts';
 import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
@@ -136,15 +128,13 @@ function watchOf<Item>(socket: NetlinkSocket, reader: Reader<Item>, pauseMs: num
   };
 }
 
-/** The attribute with the name of the chain, or of the set, in messages that have one; the name of the table is always 1. */
+/** The attribute with the name of the chain, or of the set, in messages that have one. */
 const CHAIN_NAME: Readonly<Record<number, number>> = {
-  [NFT_MSG.newChain]: 3,
-  [NFT_MSG.deleteChain]: 3,
-  [NFT_MSG.newRule]: 2,
-  [NFT_MSG.deleteRule]: 2,
+  [NFT_MSG.newChain]: NFTA.chain.name,
+  [NFT_MSG.deleteChain]: NFTA.chain.name,
+  [NFT_MSG.newRule]: NFTA.rule.chain,
+  [NFT_MSG.deleteRule]: NFTA.rule.chain,
 };
-const TABLE_NAME = 1;
-const SET_NAME = 2;
 const TABLES: readonly number[] = [NFT_MSG.newTable, NFT_MSG.deleteTable];
 const ELEMENTS: readonly number[] = [NFT_MSG.newSetElement, NFT_MSG.deleteSetElement];
 
@@ -168,7 +158,7 @@ export function createChangeReader(tables: readonly WatchedTable[]): Reader<Tabl
   let touched: Touch[] = [];
   const touch = (bytes: Buffer, type: number, start: number, end: number): void => {
     const attributes = start + NFGENMSG_BYTES;
-    const table = seek(bytes, attributes, end, TABLE_NAME);
+    const table = seek(bytes, attributes, end, NFTA.table.name);
     for (const one of watched) {
       if (one.protocol !== bytes[start] || !isNamed(bytes, table, one.name)) continue;
       const found = touchOf(one, bytes, type, attributes, end);
@@ -208,7 +198,7 @@ function touchOf(
     return isWatched ? { family, table, kind: 'rules' } : undefined;
   }
   if (!ELEMENTS.includes(type)) return { family, table, kind: chainType === undefined ? 'objects' : 'rules' };
-  const set = seek(bytes, start, end, SET_NAME);
+  const set = seek(bytes, start, end, NFTA.set.name);
   return { family, table, kind: 'elements', set: bytes.toString('utf8', set, endOf(bytes, set) - 1) };
 }
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import type { TestContext } from 'node:test';
+import type { Family } from '../../lib/cidr/address.ts';
 import { ipsetsIn } from '../../lib/dataplane/iptables/extensions.ts';
 import { iptablesRule } from '../../lib/dataplane/iptables/nft-rule.ts';
-import type { Family } from '../../lib/netlink/messages.ts';
 import { type Box, createBox } from './box.ts';
 import { openNetlink } from './netlink.ts';
 

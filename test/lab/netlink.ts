@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import type { Family } from '../../lib/cidr/address.ts';
 import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
-import type { Family } from '../../lib/netlink/messages.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { Events, TableChange } from '../../lib/netlink/watch.ts';
 import type { Box } from './box.ts';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Family } from '../../lib/netlink/messages.ts';
+import type { Family } from '../../lib/cidr/address.ts';
 
 /** Rules of a chain X, as iptables-restore reads them, each of some of the matches, in any order. */
 export function randomRules(family: Family): fc.Arbitrary<readonly string[]> {

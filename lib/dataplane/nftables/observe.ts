@@ -1,6 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
+import { NFT_SET } from '../../netlink/messages.ts';
 import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
 import { CHAINS, INTERIM_TABLE, SET, TABLE } from './names.ts';
@@ -47,7 +48,7 @@ async function readTable(
   const sets = [];
   for (const set of await requests.sets(place)) {
     const isKnown = known !== undefined && set.name === SET;
-    const isInterval = (set.flags & INTERVAL) !== 0;
+    const isInterval = (set.flags & NFT_SET.interval) !== 0;
     const read = () => (isKnown ? known : requests.elements({ ...place, set: set.name }, { isInterval }));
     const elements = holdsAddresses(set, family) ? await read() : undefined;
     sets.push({ ...set, elements });
@@ -64,11 +65,8 @@ async function readTable(
   return tableOf(family, table, sets, withRules);
 }
 
-/** NFT_SET_INTERVAL and NFT_SET_MAP. */
-const [INTERVAL, MAP] = [4, 8];
-
 function holdsAddresses({ flags, keyType }: SetReply, family: Family): boolean {
-  return keyType === KEY_TYPE[family] && (flags & MAP) === 0;
+  return keyType === KEY_TYPE[family] && (flags & NFT_SET.map) === 0;
 }
 
 /** The elements of the set of destinations; undefined if there is no such set, or it holds something else too. */
