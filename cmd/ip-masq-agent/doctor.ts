@@ -5,17 +5,15 @@ import { counted, truncated } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { commandHost, dataplaneOptions, loadOptions, podFinder, retryOptions } from './from-flags.ts';
+import { loadOptions, nodeAccess, podFinder } from './from-flags.ts';
 import { printResult } from './print.ts';
 
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const examination = await examine({
+    ...nodeAccess(flags),
     loading: loadOptions(flags),
-    dataplane: dataplaneOptions(flags),
-    host: commandHost(flags),
     acceptForeign: flags['accept-foreign'],
     findPods: podFinder(flags),
-    retry: retryOptions(flags),
   });
   const { findings } = examination;
   // An invalid config has one exit code in all commands.

@@ -1,5 +1,6 @@
 import type { LoadOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
+import type { NodeAccess } from '../../lib/agent/rule-locations.ts';
 import { FAMILIES, type Family } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import { type Host, systemHost } from '../../lib/dataplane/host.ts';
@@ -76,6 +77,10 @@ export function podFinder(flags: FlagValues): FindPods {
 }
 
 /** How a one-shot command waits for a busy kernel. */
+export function nodeAccess(flags: FlagValues): NodeAccess {
+  return { dataplane: dataplaneOptions(flags), host: commandHost(flags), retry: retryOptions(flags) };
+}
+
 export function retryOptions(flags: FlagValues): RetryOptions {
   return {
     timeoutMs: flags['sync-timeout'],

@@ -47,6 +47,13 @@ export async function observeRuleLocations(
   return states;
 }
 
+/** What a command needs to read the agent's rules on this node. */
+export interface NodeAccess {
+  readonly dataplane: DataplaneOptions;
+  readonly host: Host;
+  readonly retry: RetryOptions;
+}
+
 /** All locations where rules of the agent can be. */
 export interface Survey {
   /** The dataplane that is used. */
@@ -63,9 +70,7 @@ export interface Survey {
  * @throws {DataplaneError} if no dataplane can be opened
  */
 export async function survey(
-  options: DataplaneOptions,
-  host: Host,
-  retry: RetryOptions,
+  { dataplane: options, host, retry }: NodeAccess,
   families: readonly Family[] = FAMILIES,
 ): Promise<Survey> {
   const { dataplane } = await retrying(() => openDataplane(options, host), retry);

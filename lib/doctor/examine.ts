@@ -1,15 +1,14 @@
 import { dataplaneOf, findHolder } from '../agent/holder.ts';
 import type { LoadOptions } from '../agent/load.ts';
 import { preview } from '../agent/preview.ts';
-import { type RetryOptions, retrying } from '../agent/retry.ts';
-import { survey } from '../agent/rule-locations.ts';
+import { retrying } from '../agent/retry.ts';
+import { type NodeAccess, survey } from '../agent/rule-locations.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import type { RuleLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
-import type { DataplaneOptions } from '../dataplane/options.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
@@ -39,14 +38,11 @@ export interface Examination {
   readonly read: readonly string[];
 }
 
-interface Examiner {
+interface Examiner extends NodeAccess {
   readonly loading: LoadOptions;
-  readonly dataplane: DataplaneOptions;
-  readonly host: Host;
   /** The ids of authors whose foreign rules are accepted. */
   readonly acceptForeign: readonly string[];
   readonly findPods: FindPods;
-  readonly retry: RetryOptions;
 }
 
 /** Examines the node and changes nothing. If it cannot read something, that is a finding too. */
@@ -79,17 +75,18 @@ export async function examine(examiner: Examiner): Promise<Examination> {
 }
 
 async function examineKernel(
-  { dataplane: options, host, acceptForeign, retry }: Examiner,
+  examiner: Examiner,
   config: MergedConfig | undefined,
   families: readonly Family[],
 ): Promise<Examination> {
+  const { dataplane: options, host, acceptForeign, retry } = examiner;
   const findings: Finding[] = [];
   const read: string[] = [];
   const collect = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
   await collect(async () => {
-    const surveyed = await survey(options, host, retry);
+    const surveyed = await survey(examiner);
     const { dataplane, used, others } = surveyed;
     const holder = await findHolder();
     const told = dataplaneOf(holder);

@@ -4,7 +4,7 @@ import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
 import { EXIT } from '../exit.ts';
-import { commandHost, dataplaneOptions, keptFamilies, retryOptions } from '../from-flags.ts';
+import { keptFamilies, nodeAccess } from '../from-flags.ts';
 import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { diffText, placesText } from './diff-text.ts';
@@ -13,7 +13,7 @@ import { differenceJson, differenceOf, differs, placeJson } from './difference.t
 export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
   const format = flags.output;
   const { config, error } = await orInvalid(readConfig(flags, { forPeople: format === 'text' }));
-  const places = await survey(dataplaneOptions(flags), commandHost(flags), retryOptions(flags));
+  const places = await survey(nodeAccess(flags));
   if (config === undefined) {
     const states = [...places.used, ...places.others];
     const json = { hash: null, families: [], places: states.map(placeJson), ...errorJson(error) };

@@ -1,4 +1,5 @@
 import { formatAddress } from '../../../lib/cidr/address.ts';
+import { agreesWholly, type Explained, type LiveVerdict } from '../../../lib/explain/explain.ts';
 import {
   type ForeignGroup,
   foreignEvidence,
@@ -8,7 +9,6 @@ import {
 import type { SourceDecision } from '../../../lib/policy/decision.ts';
 import type { AddressRequest, Entry } from '../../../lib/policy/policy.ts';
 import { locationOf } from '../../../lib/report/json.ts';
-import { agreesWholly, type Explained, type LiveVerdict } from './live.ts';
 
 export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained): object {
   // Without rules for the family, no entry decides; with an invalid config, none is known.

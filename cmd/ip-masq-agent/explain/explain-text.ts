@@ -1,6 +1,12 @@
 import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
 import { extent } from '../../../lib/cidr/extent.ts';
 import {
+  agreesWholly,
+  type Elsewhere,
+  type Explained,
+  type LiveVerdict,
+} from '../../../lib/explain/explain.ts';
+import {
   describeAuthor,
   type Effect,
   foreignEvidence,
@@ -20,7 +26,6 @@ import type { Colour, Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { withOrigin } from '../../../lib/text/origin.ts';
 import { countedAddresses, truncated } from '../../../lib/text/words.ts';
-import { agreesWholly, type Elsewhere, type Explained, type LiveVerdict } from './live.ts';
 
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
 

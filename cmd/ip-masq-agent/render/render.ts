@@ -11,7 +11,7 @@ import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { commandHost, dataplaneOptions, loadOptions, retryOptions } from '../from-flags.ts';
+import { loadOptions, nodeAccess } from '../from-flags.ts';
 import { print, printError } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
@@ -53,7 +53,7 @@ export async function render(args: RenderArgs): Promise<number> {
 async function renderLive({ flags, flagTexts }: RenderArgs): Promise<number> {
   const other = ['watch', 'output-file', 'format', 'filename'].find((name) => flagTexts.has(name));
   if (other !== undefined) throw new UsageError(`--live cannot be set with --${other}`);
-  const { used, others } = await survey(dataplaneOptions(flags), commandHost(flags), retryOptions(flags));
+  const { used, others } = await survey(nodeAccess(flags));
   for (const place of [...used, ...others]) {
     if (place.kind === 'unreadable') throw place.error;
     const text = place.kind === 'found' ? place.observed.text() : undefined;

@@ -1,12 +1,12 @@
-import type { Survey } from '../../../lib/agent/rule-locations.ts';
-import { formatRange, sameRanges } from '../../../lib/cidr/ranges.ts';
-import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { KernelVerdict, KernelVerdicts } from '../../../lib/dataplane/dataplane.ts';
-import { verdictAt } from '../../../lib/dataplane/kernel-verdicts.ts';
-import { explainForeign, type ForeignVerdict } from '../../../lib/foreign/find.ts';
-import type { NodeRules } from '../../../lib/foreign/read-node.ts';
-import { egressText } from '../../../lib/node/egress.ts';
-import { type Decision, decide } from '../../../lib/policy/decision.ts';
+import type { Survey } from '../agent/rule-locations.ts';
+import { formatRange, sameRanges } from '../cidr/ranges.ts';
+import type { MergedConfig } from '../config/config.ts';
+import type { KernelVerdict, KernelVerdicts } from '../dataplane/dataplane.ts';
+import { verdictAt } from '../dataplane/kernel-verdicts.ts';
+import { explainForeign, type ForeignVerdict } from '../foreign/find.ts';
+import type { NodeRules } from '../foreign/read-node.ts';
+import { egressText } from '../node/egress.ts';
+import { type Decision, decide } from '../policy/decision.ts';
 import {
   type Address,
   allowedSources,
@@ -14,8 +14,8 @@ import {
   type Family,
   nodeAddressText,
   type OwnAddress,
-} from '../../../lib/policy/policy.ts';
-import { counted, truncatedText } from '../../../lib/text/words.ts';
+} from '../policy/policy.ts';
+import { counted, truncatedText } from '../text/words.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
