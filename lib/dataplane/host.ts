@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { spawn as spawnWithoutFork } from '../netlink/spawn.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
@@ -41,8 +41,13 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   return {
     ...(netlink && { netlink }),
     run: (file, args, input) => runTool(timeoutMs, () => start(file, args, input, env), file),
-    readText: (path) =>
-      readFile(path, 'utf8').catch((error: unknown) => (errorCode(error) === 'ENOENT' ? '' : undefined)),
+    async readText(path) {
+      try {
+        return readFileSync(path, 'utf8');
+      } catch (error) {
+        return errorCode(error) === 'ENOENT' ? '' : undefined;
+      }
+    },
   };
 }
 
