@@ -230,7 +230,10 @@ for (const [how, netlink, ownHost] of [
       const { stdout: group } = await host.run('perl', ['-e', 'print getpgrp == $$']);
       assert.equal(group, '1');
       const { stdout: status } = await host.run('cat', ['/proc/self/status']);
-      assert.deepEqual(status.match(/(?<=^Sig(?:Blk|Ign):\t).*/gm), ['0'.repeat(16), '0'.repeat(16)]);
+      const masks = status.match(/(?<=^Sig(?:Blk|Ign):\t).*/gm) ?? [];
+      // Others than the first 31, which Node.js passes on, belong to the C library.
+      const signals = masks.map((mask) => Number.parseInt(mask, 16) & 0x7fff_ffff);
+      assert.deepEqual(signals, [0, 0]);
       const { stdout: descriptors } = await host.run('ls', ['/proc/self/fd']);
       assert.equal(descriptors, execFileSync('ls', ['/proc/self/fd'], { encoding: 'utf8' }));
     });
