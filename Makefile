@@ -197,7 +197,7 @@ version: ## print the version of a build
 $(VALIDATOR): $(wildcard lib/config/*key*.ts) build/schemas.ts build/compile-schema.ts | setup
 	node build/compile-schema.ts
 
-$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/code-cache.ts build/launch.ts build/native-module.ts build/performance.ts build/sources.ts package-lock.json bin/.version | setup
+$(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/code-cache.ts build/launch.ts build/native-module.ts build/sources.ts package-lock.json bin/.version | setup
 	node build/bundle.ts $(VERSION)
 
 $(ALL_ARCH:%=build-%): build-%: FORCE

@@ -5,9 +5,9 @@
  */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build, type Metafile, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 import { LOADER, withCompiledCode } from './code-cache.ts';
 import { interpreterLine } from './launch.ts';
 import { nativeModule } from './native-module.ts';
@@ -74,11 +74,90 @@ interface Bundle {
 
 /** Writes the agent as an executable file, and as `.bundle` beside it what that loads. Returns esbuild's list of its parts. */
 export async function bundle(options: Bundle): Promise<Metafile> {
-  const { version, file, interpreter, node, oldest = 'node24' } = options;
-  const { metafile, outputFiles } = await build({
+  const { file, interpreter, node } = options;
+  const { body, content, metafile } = await (node === undefined ? wholly(options) : inParts(options, node));
+  // Overrides the project's package.json, which makes files without an extension ES modules.
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(`${dirname(file)}/package.json`, '{"type":"commonjs"}\n');
+  if (content !== undefined) replace(`${file}.bundle`, content, 0o644);
+  replace(file, `#!${interpreter}\n${body}`, 0o755);
+  return metafile;
+}
+
+interface Output {
+  readonly body: string;
+  readonly content?: Buffer;
+  readonly metafile: Metafile;
+}
+
+async function wholly(options: Bundle): Promise<Output> {
+  const { outputFiles, metafile } = await compile(options, { format: 'cjs' }, 'main');
+  return { body: outputFiles[0]?.text ?? '', metafile };
+}
+
+/** So that each command loads only what it needs. */
+async function inParts(options: Bundle, node: readonly string[]): Promise<Output> {
+  // The signals come before all that takes time to load.
+  const entries = ['signals', 'main'];
+  const splitting = { format: 'esm', splitting: true, chunkNames: '[name]-[hash]' } as const;
+  const { outputFiles, metafile } = await compile(options, splitting, ...entries);
+  const partOf = partsOf(metafile);
+  const parts = new Map<string, Map<string, string>>();
+  for (const { path, text } of outputFiles) {
+    const name = partOf(relative(root, path));
+    const part = parts.get(name) ?? new Map<string, string>();
+    parts.set(name, part.set(`./${basename(path)}`, commonModule(text)));
+  }
+  const names = entries.map((name) => `./${name}.js`);
+  return { body: LOADER, content: withCompiledCode(names, parts, node), metafile };
+}
+
+/**
+ * The ES module that esbuild has written, which alone it splits, as one for `require`. In an ES module, `import` of a built-in
+ * module evaluates all its exports: those of node:http load undici, 35 ms and 3 MB. What esbuild would make of it reads each
+ * name through two getters. No module changes what it exports later.
+ */
+function commonModule(text: string): string {
+  const rename = (names: string) => names.replace(/(\S+) as (\S+?)(,|\s)/g, '$2: $1$3');
+  return text
+    .replace(/^import "(.*)";$/gm, 'require("$1");')
+    .replace(/^import (?:\* as )?(\w+) from "(.*)";$/gm, 'const $1 = require("$2");')
+    .replace(/^import \{([^}]*)\} from (".*");$/gm, (_, names: string, from) => {
+      return `const {${names.replaceAll(' as ', ': ')}} = require(${from});`;
+    })
+    .replace(/^export default (.*);$/gm, 'exports.default = $1;')
+    .replace(/^export \{([^}]*)\};$/gm, (_, names: string) => `Object.assign(exports, {${rename(names)}});`)
+    .replace(/\bimport\(("\.\/.*?")\)/g, 'Promise.resolve().then(() => require($1))');
+}
+
+/**
+ * Tells the part of each module: of those that all commands need, `run` and `check`, `run`, one command or watcher, or others.
+ * With a part for each set of commands, as esbuild sorts them, to load one takes longer.
+ */
+function partsOf({ outputs }: Metafile): (file: string) => string {
+  const neededBy = (file: string, all = new Set<string>()): ReadonlySet<string> => {
+    const imports = all.has(file) ? [] : (outputs[file]?.imports ?? []);
+    all.add(file);
+    for (const { path, kind } of imports) if (kind === 'import-statement') neededBy(path, all);
+    return all;
+  };
+  const entries = Object.entries(outputs).flatMap(([file, { entryPoint }]) =>
+    entryPoint === undefined ? [] : [{ name: basename(entryPoint, '.ts'), needs: neededBy(file) }],
+  );
+  return (file) => {
+    const users = entries.filter(({ needs }) => needs.has(file)).map(({ name }) => name);
+    if (users.includes('signals') || users.includes('main')) return 'main';
+    if (users.includes('run')) return users.includes('check') ? 'config' : 'run';
+    return (users.length === 1 && users[0]) || 'others';
+  };
+}
+
+function compile({ version, oldest = 'node24' }: Bundle, how: BuildOptions, ...entries: readonly string[]) {
+  return build({
+    ...how,
     absWorkingDir: root,
-    entryPoints: ['cmd/ip-masq-agent/main.ts'],
-    outfile: file,
+    entryPoints: entries.map((name) => `cmd/ip-masq-agent/${name}.ts`),
+    outdir: 'bin',
     write: false,
     bundle: true,
     metafile: true,
@@ -86,11 +165,7 @@ export async function bundle(options: Bundle): Promise<Metafile> {
     target: oldest,
     // The file that jsonc-parser names as main cannot be bundled (microsoft/node-jsonc-parser#57).
     mainFields: ['module', 'main'],
-    // In an ES module, `import` of a built-in module evaluates all its exports. Those of node:http load undici: 35 ms and
-    // 3 MB. `require` evaluates only what is used, and keeps the source once instead of twice.
-    format: 'cjs',
     plugins: [leftOut, lateModules],
-    inject: ['build/performance.ts'],
     legalComments: 'eof',
     define: {
       BUNDLED: 'true',
@@ -99,13 +174,6 @@ export async function bundle(options: Bundle): Promise<Metafile> {
       'process.env.IP_MASQ_AGENT_COMMIT': JSON.stringify(commit()),
     },
   });
-  const body = outputFiles[0]?.text ?? '';
-  // Overrides the project's package.json, which makes files without an extension ES modules.
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(`${dirname(file)}/package.json`, '{"type":"commonjs"}\n');
-  if (node !== undefined) replace(`${file}.bundle`, withCompiledCode(body, node), 0o644);
-  replace(file, `#!${interpreter}\n${node === undefined ? body : LOADER}`, 0o755);
-  return metafile;
 }
 
 /** Renames, so that an interrupted build leaves no partial file, and a running agent keeps its own. */

@@ -12,7 +12,6 @@ const OTHERS = [
   'build/compile-schema.ts',
   'build/launch.ts',
   'build/native-module.ts',
-  'build/performance.ts',
   'package-lock.json',
   'schemas/ip-masq-config.schema.json',
 ];

@@ -8,8 +8,8 @@ import { exitCode, failureLines, isExpected } from './failure.ts';
 import { isTerminal, STDERR, wantsColour } from './print.ts';
 import { stopSignal } from './signals.ts';
 
-/** Defined in a bundle with compiled code only. */
-declare const IS_PRECOMPILED: boolean | undefined;
+/** Whether V8 has taken all compiled code so far. Defined in a bundle with compiled code only. */
+declare const isPrecompiled: (() => boolean) | undefined;
 
 export interface Daemon {
   /** Ends, or fails with an AbortError, after a signal. */
@@ -36,7 +36,7 @@ export async function runDaemon(
   const fail = (error: unknown) => reportFailure(error, consequence, log, flags['termination-log']);
   process.on('uncaughtException', async (error) => process.exit(await fail(error)));
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
-  if (typeof IS_PRECOMPILED !== 'undefined' && !IS_PRECOMPILED)
+  if (typeof isPrecompiled !== 'undefined' && !isPrecompiled())
     log.debug(
       'started slower: V8 refuses the compiled code of this build; run it with its own Node.js and flags',
     );

@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { spawn as spawnWithoutFork } from '../netlink/spawn.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
@@ -35,64 +36,100 @@ const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs`, or prints too much, is killed. */
 export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   const env = toolEnvironment();
+  // Without netlink the native module is not loaded.
+  const start = netlink === undefined ? startByFork : startTool;
   return {
     ...(netlink && { netlink }),
-    run: (file, args, input) => runTool(file, args, input, env, timeoutMs),
-    readText: (path) =>
-      readFile(path, 'utf8').catch((error: unknown) => (errorCode(error) === 'ENOENT' ? '' : undefined)),
+    run: (file, args, input) => runTool(timeoutMs, () => start(file, args, input, env), file),
+    async readText(path) {
+      try {
+        return readFileSync(path, 'utf8');
+      } catch (error) {
+        return errorCode(error) === 'ENOENT' ? '' : undefined;
+      }
+    },
   };
 }
 
-function runTool(
+/** A tool that runs, in a process group of its own. `running` knows it until it has ended. */
+interface Tool {
+  readonly pid: number | undefined;
+  readonly ended: Promise<ToolResult & { readonly signal: string | null | undefined }>;
+  /** Waits no more for a process that has left the group, and may keep the output open. */
+  release?(): void;
+}
+
+async function runTool(timeoutMs: number, start: () => Tool, file: string): Promise<ToolResult> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const fail = (reason: string, remedy: string) => new DataplaneError('refused', `${file} ${reason}`, remedy);
+  const cancel = afterRunning(timeoutMs, () => {
+    const remedy = 'find out what it waits for on the node, or raise --sync-timeout';
+    reject(fail(`did not end within ${timeoutMs} ms`, remedy));
+  });
+  let tool: Tool | undefined;
+  try {
+    tool = start();
+    const { code, signal, stdout, stderr } = await Promise.race([tool.ended, late]);
+    if (signal === TOO_MUCH)
+      throw fail('prints more than 32 MiB', 'run it by hand on the node: is it a wrapper?');
+    return { code, stdout, stderr: signal ? `${file} was ended by ${signal}\n${stderr}` : stderr };
+  } catch (error) {
+    killTool(tool?.pid);
+    tool?.release?.();
+    throw error instanceof DataplaneError ? error : spawnError(file, error);
+  } finally {
+    cancel();
+  }
+}
+
+/** The signal of a tool that prints too much (setrlimit(2)). */
+const TOO_MUCH = 'SIGXFSZ';
+
+/** If the cheap way fails, the other one tells why. */
+function startTool(...[file, args, input = '', env]: Parameters<typeof startByFork>): Tool {
+  const texts = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const tool = spawnWithoutFork(file, args, texts, input, MAX_OUTPUT_BYTES);
+  if (tool === undefined) return startByFork(file, args, input, env);
+  running.add(tool.pid);
+  return { ...tool, ended: tool.ended.finally(() => running.delete(tool.pid)) };
+}
+
+/** Node.js reports some errors as events, and throws others, such as too many open files. */
+function startByFork(
   file: string,
   args: readonly string[],
   input: string | undefined,
-  env: NodeJS.ProcessEnv,
-  timeoutMs: number,
-): Promise<ToolResult> {
-  return new Promise((resolve, reject) => {
-    const child = start(file, args, input === undefined ? 'ignore' : 'pipe', env);
-    running.add(child.pid);
-    const stdout: Buffer[] = [];
-    const stderr: Buffer[] = [];
-    let length = 0;
-    const giveUp = (reason: string, remedy: string): void => {
-      cancel();
-      killTool(child.pid);
-      // A process that has left the group of the tool may keep the pipes open.
-      child.stdout?.destroy();
-      child.stderr?.destroy();
-      reject(new DataplaneError('refused', `${file} ${reason}`, remedy));
-    };
-    const cancel = afterRunning(timeoutMs, () =>
-      giveUp(
-        `did not end within ${timeoutMs} ms`,
-        'find out what it waits for on the node, or raise --sync-timeout',
-      ),
-    );
-    const collect = (chunks: Buffer[]) => (chunk: Buffer) => {
-      length += chunk.length;
-      if (length <= MAX_OUTPUT_BYTES) chunks.push(chunk);
-      else giveUp('prints more than 32 MiB', 'run it by hand on the node: is it a wrapper?');
-    };
-    // Without a free file descriptor there are no pipes, and an error event follows.
-    child.stdout?.on('data', collect(stdout));
-    child.stderr?.on('data', collect(stderr));
-    child.on('error', (error) => {
-      cancel();
-      reject(spawnError(file, error));
-    });
-    child.on('close', (code, signal) => {
-      cancel();
-      running.delete(child.pid);
-      const said = Buffer.concat(stderr).toString();
-      const ended = signal === null ? '' : `${file} was ended by ${signal}\n`;
-      resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
-    });
-    // A tool that ends before it has read all input says why on standard error.
-    child.stdin?.on('error', () => {});
-    child.stdin?.end(input);
+  env: Readonly<Record<string, string>>,
+): Tool {
+  // Without input, one pipe less at every observation.
+  const stdin = input === undefined ? 'ignore' : 'pipe';
+  const child = spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
+  running.add(child.pid);
+  const { promise: ended, resolve, reject } = Promise.withResolvers<Awaited<Tool['ended']>>();
+  const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
+  let length = 0;
+  const collect = (chunks: Buffer[]) => (chunk: Buffer) => {
+    length += chunk.length;
+    if (length <= MAX_OUTPUT_BYTES) chunks.push(chunk);
+    else resolve({ code: null, signal: TOO_MUCH, stdout: '', stderr: '' });
+  };
+  // Without a free file descriptor there are no pipes, and an error event follows.
+  child.stdout?.on('data', collect(stdout));
+  child.stderr?.on('data', collect(stderr));
+  child.on('error', reject);
+  child.on('close', (code, signal) => {
+    running.delete(child.pid);
+    const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString();
+    resolve({ code, signal, stdout: text(stdout), stderr: text(stderr) });
   });
+  // A tool that ends before it has read all input says why on standard error.
+  child.stdin?.on('error', () => {});
+  child.stdin?.end(input);
+  const release = () => {
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+  };
+  return { pid: child.pid, ended, release };
 }
 
 /** A timer that is so late shows that this process was stopped, or got no CPU. */
@@ -114,25 +151,12 @@ function afterRunning(ms: number, callback: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Starts the tool, in a process group of its own. Node reports some errors as events, and throws others, such as too many open files. */
-function start(
-  file: string,
-  args: readonly string[],
-  stdin: 'ignore' | 'pipe',
-  env: NodeJS.ProcessEnv,
-): ChildProcess {
-  try {
-    // Without input, one pipe less at every observation.
-    return spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
-  } catch (error) {
-    throw spawnError(file, error);
-  }
-}
-
 /** The environment that the tools need: messages in English, and the XTABLES_* variables of iptables(8). */
-function toolEnvironment(): NodeJS.ProcessEnv {
-  const xtables = Object.entries(process.env).filter(([name]) => name.startsWith('XTABLES_'));
-  return { ...Object.fromEntries(xtables), PATH: process.env['PATH'] || SYSTEM_PATH, LC_ALL: 'C' };
+function toolEnvironment(): Readonly<Record<string, string>> {
+  // Tools are looked for in that of this process.
+  process.env['PATH'] ||= SYSTEM_PATH;
+  const kept = Object.entries(process.env).filter(([name]) => name === 'PATH' || name.startsWith('XTABLES_'));
+  return { ...(Object.fromEntries(kept) as Record<string, string>), LC_ALL: 'C' };
 }
 
 function spawnError(file: string, error: unknown): DataplaneError {

@@ -1,4 +1,5 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFileSync, writeFileSync } from 'node:fs';
+import { promisify } from 'node:util';
 
 /**
  * The name that events of the kernel, and so `nft monitor`, have for the agent's changes over netlink: that of the thread
@@ -19,9 +20,10 @@ export function nameThreads(): Promise<void> {
 
 async function name(): Promise<void> {
   const threads = '/proc/self/task';
-  for (const id of await readdir(threads)) {
+  // One of these threads reads this: from then on all are there.
+  for (const id of await promisify(readdir)(threads)) {
     const path = `${threads}/${id}/comm`;
     // A process may write the names of its own threads (proc_pid_comm(5)).
-    if ((await readFile(path, 'utf8')) === UNNAMED) await writeFile(path, OWN_THREAD_NAME);
+    if (readFileSync(path, 'utf8') === UNNAMED) writeFileSync(path, OWN_THREAD_NAME);
   }
 }

@@ -16,6 +16,8 @@ export interface RunningAgent extends AsyncDisposable {
   readonly pid: number;
   /** Milliseconds from exec until the first sync is done and the server listens. */
   readonly started: number;
+  /** Milliseconds from exec until it says that it is ready. */
+  readonly ready: number;
   /**
    * Swaps the volume for the config files of another number, and waits until the kernel holds them.
    *
@@ -65,6 +67,8 @@ export async function startAgent(node: BenchNode, options: AgentOptions): Promis
   const { flags = [], isAnnounced = kind.mode === 'nft' && backend === 'iptables' } = options;
   const generations = isAnnounced ? stack.use(await watchGenerations(box)) : undefined;
 
+  const get = (path: string) => fetcher.ask({ url: `http://127.0.0.1:9614${path}` });
+  await get('/readyz'); // nobody answers; the first one loads
   const start = performance.now();
   const child = box.spawn(BINARY, [...agentFlags(volume.dir, families), `--backend=${backend}`, ...flags], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -78,10 +82,13 @@ export async function startAgent(node: BenchNode, options: AgentOptions): Promis
   const log = readLines(stderr, 'a line in the log of the agent');
   const { at: listening } = await log.next((text) => text.includes('/metrics'));
 
+  while ((await get('/readyz')).status !== 200);
+  const ready = performance.now() - start;
+
   const change = () => generations?.next() ?? log.next((text) => text.includes('"took_ms"'));
   const settle = () => untilQuiet(pid, QUIET_MS.look);
   const scrape = async () => {
-    const { status, body } = await fetcher.ask({ url: 'http://127.0.0.1:9614/metrics' });
+    const { status, body } = await get('/metrics');
     if (status !== 200) throw new Error(`a scrape is answered by ${status ?? body}`);
     return body;
   };
@@ -90,6 +97,7 @@ export async function startAgent(node: BenchNode, options: AgentOptions): Promis
   return {
     pid,
     started: listening - start,
+    ready,
     scrape,
     settle,
     async swap(number) {

@@ -40,6 +40,7 @@ async function startsOf(families: Families, rounds: number): Promise<Table> {
       bareCpu,
       tools,
       row('exec → first rules in the kernel', 'ms', agent.rules, { baseline: bareStart, targets: [target] }),
+      row('exec → /readyz is ok', 'ms', agent.ready, { baseline: bareStart }),
       row('exec → exit', 'ms', agent.exit, { baseline: bareStart }),
       row('exec → exit: CPU, tools included', 'ms', agent.cpu, { baseline: bareCpu }),
       row('exec → exit, nothing to change', 'ms', agent.unchanged, { baseline: bareStart }),
@@ -47,7 +48,7 @@ async function startsOf(families: Families, rounds: number): Promise<Table> {
   };
 }
 
-/** Runs the agent on a node without its rules, and again on a node that has them. */
+/** Runs the agent on a node without its rules, again on a node that has them, and once more without them, to stay. */
 async function start(node: BenchNode, families: Families) {
   await using dir = await writeFiles(configFiles(0, families));
   const command = call(BINARY, '--once', ...agentFlags(dir.path, families));
@@ -56,7 +57,10 @@ async function start(node: BenchNode, families: Families) {
   const first = await runOnce(node.box, command);
   const second = await runOnce(node.box, command);
   const { at = Number.NaN } = generations.drain()[families === 'both' ? 1 : 0] ?? {};
-  return { rules: at - first.start, exit: first.took, cpu: first.cpu, unchanged: second.took };
+  await resetNat(node);
+  await using staying = await startAgent(node, { families });
+  const { ready } = staying;
+  return { rules: at - first.start, ready, exit: first.took, cpu: first.cpu, unchanged: second.took };
 }
 
 /** Changes of a projected volume. */

@@ -1,20 +1,18 @@
 import assert from 'node:assert/strict';
-import { copyFile, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { it } from 'node:test';
 import { temporaryDirectory } from '../lab/volume.ts';
-import { BINARY, createNode } from './support.ts';
+import { BINARY, besideAgent, createNode } from './support.ts';
 
-it('an agent whose compiled code is damaged keeps the rules as any other, and says at --v=3 why it starts slower', async () => {
+it('an agent whose compiled code V8 refuses keeps the rules as any other, and says at --v=3 why it starts slower', async () => {
   await using dir = await temporaryDirectory();
-  const damaged = join(dir.path, 'ip-masq-agent');
-  for (const name of ['ip-masq-agent', 'koffi.node', 'package.json'])
-    await copyFile(join(dirname(BINARY), name), join(dir.path, name));
-  const bundle = await readFile(`${BINARY}.bundle`);
-  bundle.fill(1, Math.round((bundle.indexOf(0) + bundle.length) / 2), bundle.length - 8);
-  await writeFile(`${damaged}.bundle`, bundle);
+  const refused = join(dir.path, 'refused');
+  // A flag that V8 counts among those that change code.
+  const script = `#!/bin/sh\nNODE_OPTIONS=--expose-gc exec ${BINARY} "$@"\n`;
+  await writeFile(refused, script, { mode: 0o755 });
   for (const [binary, said] of [
-    [damaged, true],
+    [refused, true],
     [BINARY, false],
   ] as const) {
     await using node = await createNode(binary);
@@ -24,4 +22,28 @@ it('an agent whose compiled code is damaged keeps the rules as any other, and sa
     assert.equal(stderr.includes('"started slower: V8 refuses the compiled code'), said);
     assert.match((await node.chain()).join('\n'), /-d 10\.0\.0\.0\/8 .* -j RETURN/);
   }
+});
+
+it('a running agent keeps its own parts if a new build replaces them', async () => {
+  await using dir = await temporaryDirectory();
+  const binary = join(dir.path, 'ip-masq-agent');
+  for (const name of ['ip-masq-agent', 'ip-masq-agent.bundle', 'koffi.node', 'package.json'])
+    await copyFile(join(dirname(BINARY), name), join(dir.path, name));
+  await using node = await createNode(binary);
+  const agent = await besideAgent(node, async () => {
+    const started = node.start('--once', '--backend=iptables');
+    await started.logged(/another agent holds/);
+    await writeFile(`${binary}.new`, 'another build');
+    await rename(`${binary}.new`, `${binary}.bundle`);
+    return started;
+  });
+  // After the sync it loads what removes leftovers.
+  assert.equal((await agent.ended).code, 0, agent.log());
+});
+
+it('what each command loads is less than a tenth of the agent', async () => {
+  const bundle = await readFile(`${BINARY}.bundle`);
+  const { parts } = JSON.parse(bundle.toString('latin1', 8, 8 + Number(bundle.toString('latin1', 0, 8))));
+  const [, , , length] = parts.main;
+  assert.ok(length < bundle.length / 10, `${length} of ${bundle.length} bytes`);
 });

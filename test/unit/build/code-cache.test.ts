@@ -6,11 +6,27 @@ import { describe, it } from 'node:test';
 import { LOADER, withCompiledCode } from '../../../build/code-cache.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
-const BODY = `function once() { return process.argv.slice(2); }
-console.log(JSON.stringify([IS_PRECOMPILED, once(), module === require.main]));`;
+const MAIN = `const { operands } = require('./other.js');
+console.log(JSON.stringify([isPrecompiled(), operands()]));`;
 
-const built = withCompiledCode(BODY, [process.execPath]);
-const textLength = built.indexOf(0);
+function build(main: string): Buffer {
+  const other = 'exports.operands = () => process.argv.slice(2);';
+  const parts = { first: new Map([['./main.js', main]]), second: new Map([['./other.js', other]]) };
+  return withCompiledCode(['./main.js'], new Map(Object.entries(parts)), [process.execPath]);
+}
+
+const built = build(MAIN);
+const codes = codesOf(built);
+
+/** Where the compiled code of each part begins and ends. */
+function codesOf(bundle: Buffer): readonly { readonly start: number; readonly end: number }[] {
+  const content = 8 + Number(bundle.toString('latin1', 0, 8));
+  const { parts } = JSON.parse(bundle.toString('latin1', 8, content));
+  return Object.values<number[]>(parts).map(([position = 0, , start = 0, length = 0]) => ({
+    start: content + position + start,
+    end: content + position + length,
+  }));
+}
 
 /** What the program prints. */
 async function printed(bundle: Buffer, ...flags: readonly string[]): Promise<unknown> {
@@ -21,33 +37,34 @@ async function printed(bundle: Buffer, ...flags: readonly string[]): Promise<unk
   return JSON.parse(execFileSync(process.execPath, [...flags, program, 'a b'], { encoding: 'utf8' }));
 }
 
-const precompiled = [true, ['a b'], true];
-const slower = [false, ['a b'], true];
+const precompiled = [true, ['a b']];
+const slower = [false, ['a b']];
 
 describe('a bundle with compiled code', () => {
   it('is run from it', async () => assert.deepEqual(await printed(built), precompiled));
 
-  it('has the same bytes in each build', () =>
-    assert.ok(withCompiledCode(BODY, [process.execPath]).equals(built)));
+  it('has the same bytes in each build', () => assert.ok(build(MAIN).equals(built)));
 
-  it('runs without it if it is damaged, wherever that is', async () => {
-    const code = Math.ceil((textLength + 1) / 8) * 8;
-    const step = Math.ceil((built.length - code) / 8);
-    for (let at = code; at < built.length; at += step) {
-      const damaged = Buffer.from(built);
-      damaged[at] = ~(damaged[at] ?? 0);
-      assert.deepEqual(await printed(damaged), slower, `byte ${at}`);
-    }
+  it('runs without it if that of any part is damaged, wherever that is', async () => {
+    for (const { start, end } of codes)
+      for (let at = start; at < end; at += Math.ceil((end - start) / 4)) {
+        const damaged = Buffer.from(built);
+        damaged[at] = ~(damaged[at] ?? 0);
+        assert.deepEqual(await printed(damaged), slower, `byte ${at}`);
+      }
   });
 
   it('runs without it if it is missing, or a part of it', async () => {
-    for (const length of [textLength + 1, textLength + 2, textLength + 100, built.length - 1])
+    const { start = 0 } = codes.at(-1) ?? {};
+    for (const length of [start, start + 1, start + 100, built.length - 1])
       assert.deepEqual(await printed(built.subarray(0, length)), slower, `${length} bytes`);
   });
 
   it('runs without it if it is of another program, or Node.js runs with flags that change the code', async () => {
-    const other = withCompiledCode(`${BODY} `, [process.execPath]);
-    const foreign = Buffer.concat([built.subarray(0, textLength), other.subarray(other.indexOf(0))]);
+    const other = build(`${MAIN} ;`);
+    const [codeOfOther] = codesOf(other);
+    const foreign = Buffer.from(built);
+    other.copy(foreign, codes[0]?.start, codeOfOther?.start, codeOfOther?.end);
     assert.deepEqual(await printed(foreign), slower);
     assert.deepEqual(await printed(built, '--no-opt'), slower);
   });
