@@ -3,6 +3,7 @@ import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, hasFailed, type Removal, removeFromAll } from '../../lib/agent/remove.ts';
 import { type RuleLocation, ruleLocationName } from '../../lib/dataplane/dataplane.ts';
 import { listRuleLocations } from '../../lib/dataplane/open.ts';
+import { removeState } from '../../lib/state/state-dir.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { flagsOf } from './agent-flags.ts';
@@ -36,6 +37,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
   const removals = await removeFromAll(places, retryOptions(flags), isDry);
+  if (flags['state-dir'] !== '' && !isDry) await removeState(flags['state-dir']);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   const code = isDone ? EXIT.ok : EXIT.system;
   if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });

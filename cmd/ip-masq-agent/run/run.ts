@@ -9,8 +9,11 @@ import { openDataplane, watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
+import { nodeIdentity } from '../../../lib/node/identity.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { flowVerdict } from '../../../lib/policy/policy.ts';
+import { LastValidConfig } from '../../../lib/state/last-valid.ts';
+import { removeState } from '../../../lib/state/state-dir.ts';
 import { StatusObserver } from '../../../lib/status/observer.ts';
 import { Recorder } from '../../../lib/status/recorder.ts';
 import { agentState } from '../../../lib/status/state.ts';
@@ -23,10 +26,11 @@ import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { type Daemon, runDaemon } from '../daemon.ts';
+import type { FlagValues } from '../flags.ts';
 import { commandHost, dataplaneOptions, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { announceStop, cleanUp } from './stop.ts';
-import { effectOnNode, findOwnRules } from './without-config.ts';
+import { effectOnNode, familiesWithoutRules, findOwnRules } from './without-config.ts';
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
@@ -59,11 +63,19 @@ function startAgent(args: Args, log: Logger): Daemon {
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
+  const lastValid = openState(flags, log);
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent: AgentOptions = {
     loading,
     // Rules that cannot be read may be there.
     ...(keeps && { hasRulesToKeep: async () => (await findOwnRules(flags)) !== false }),
+    ...(lastValid && {
+      lastValid: {
+        read: () => lastValid.read(),
+        familiesWithoutRules: () => familiesWithoutRules(flags),
+      },
+    }),
+    vanishedGraceMs: flags['vanished-grace'],
     syncTimeout: flags['sync-timeout'],
     ownAddresses: usableSourceAddresses,
     cpuTime,
@@ -75,14 +87,35 @@ function startAgent(args: Args, log: Logger): Daemon {
   const keepRules = async () => {
     const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
     const all = flags.once ? [startTrigger()] : triggers;
-    for await (const step of syncs(agent, all, status, log, stopSignal)) await after(step);
+    for await (const step of syncs(agent, all, status, log, stopSignal)) {
+      await after(step);
+      if (step.kind === 'synced' && step.inSync) await keepState(step, lastValid, recorder);
+    }
   };
   return {
     work: Promise.race([keepRules(), otherAgent.promise]),
     async afterStop() {
-      if (flags['cleanup-on-exit'] && (await lock.isAlone())) await cleanUp(flags, log, cleared);
+      if (!flags['cleanup-on-exit'] || !(await lock.isAlone())) return;
+      await cleanUp(flags, log, cleared);
+      if (flags['state-dir'] !== '') await removeState(flags['state-dir']);
     },
   };
+}
+
+/** Where the last valid config outlives the process; undefined if --state-dir names no directory. */
+function openState(flags: FlagValues, log: Logger): LastValidConfig | undefined {
+  const dir = flags['state-dir'];
+  return dir === '' ? undefined : new LastValidConfig(dir, nodeIdentity(), flags['config-limit'], log);
+}
+
+async function keepState(
+  { configFiles, missedAt }: Sync,
+  lastValid: LastValidConfig | undefined,
+  recorder: Recorder,
+) {
+  if (lastValid === undefined) return;
+  const isKept = await lastValid.keep(configFiles, missedAt);
+  recorder.record((metrics) => metrics.set('last_valid_config_kept', {}, isKept ? 1 : 0));
 }
 
 /** What the agent says to commands on this node. It is read at each answer: the dataplane and the state change. */
