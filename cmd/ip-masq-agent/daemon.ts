@@ -66,7 +66,10 @@ async function reportFailure(
   terminationLog: string,
 ): Promise<number> {
   const [first = '', ...rest] = failureLines(error);
-  const lines = [error instanceof InvalidConfigError ? `${first}; ${await consequence()}` : first, ...rest];
+  const lines = [
+    error instanceof InvalidConfigError ? `${first}; ${error.consequence ?? (await consequence())}` : first,
+    ...rest,
+  ];
   if (isExpected(error)) log.fatal(lines[0] ?? '');
   else log.fatal({ err: error }, 'bug in ip-masq-agent, please report it');
   try {

@@ -152,6 +152,12 @@ export const interval: FlagKind<number> = {
   },
 };
 
+/** An interval, or none. */
+export const grace: FlagKind<number> = {
+  ...interval,
+  parse: (text) => (text === '0' ? 0 : interval.parse(text)),
+};
+
 /** Items separated by commas; an empty text means none. A flag that is given again adds to the others, so that no assertion is lost. */
 function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKind<readonly Item[]> {
   return {

@@ -15,7 +15,9 @@ import {
   cidrList,
   configFileNames,
   count,
+  grace,
   interval,
+  optionalPath,
   path,
   portRanges,
   protocols,
@@ -132,6 +134,16 @@ export const FLAGS = {
     choice('exit', 'keep'),
     'exit',
     'exit: end with exit code 3. keep: go on, report it, and keep the last valid config or the rules of an earlier run; without either, and with --once, the agent ends in any case',
+  ),
+  'state-dir': daemon(
+    optionalPath,
+    '',
+    'directory that outlives the pod and a reboot, in which the agent keeps the config files of the last valid config. If the config is invalid at a start, and the node has no rules of the agent, those of the last valid config come first; with --on-invalid-config=keep it stays in use. Empty: nothing is kept',
+  ),
+  'vanished-grace': daemon(
+    grace,
+    '15m',
+    'how long a config file that has vanished keeps its last text, with --state-dir also across restarts: a file that is to go is emptied first. 0: not at all',
   ),
   'accept-foreign': dataplane(
     authors,

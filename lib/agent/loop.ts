@@ -1,6 +1,8 @@
 import type { MergedConfig } from '../config/config.ts';
+import type { ConfigFile } from '../config/config-file.ts';
+import { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
-import type { DataplaneError } from '../dataplane/error.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
@@ -12,7 +14,14 @@ import {
   type OwnAddress,
   type Policy,
 } from '../policy/policy.ts';
-import { createReader, keepDecision, type LoadObserver, type LoadOptions, resyncInterval } from './load.ts';
+import {
+  createReader,
+  keepDecision,
+  type LoadObserver,
+  type LoadOptions,
+  type RestoredConfig,
+  type State,
+} from './load.ts';
 import { logAddresses } from './log-addresses.ts';
 import { type ChangesByFamily, logChange, logVanishedConfigFiles } from './log-changes.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
@@ -26,6 +35,10 @@ export interface AgentOptions {
    * rules of the agent on the node. Without it, an invalid config ends the loop.
    */
   readonly hasRulesToKeep?: () => Promise<boolean>;
+  /** With it, an invalid config at the start does not leave a node without rules that had a valid one before, as after a reboot. */
+  readonly lastValid?: LastValid;
+  /** Milliseconds for which a config file that has vanished keeps its last text. */
+  readonly vanishedGraceMs: number;
   /** The node's addresses now. Asked for only if a config needs them. */
   readonly ownAddresses: () => readonly OwnAddress[];
   /** Milliseconds of CPU that this process and its tools have used. */
@@ -40,6 +53,12 @@ export interface AgentOptions {
    * @throws {DataplaneError}
    */
   readonly open: () => Promise<Opened>;
+}
+
+export interface LastValid {
+  readonly read: () => Promise<State | undefined>;
+  /** The families without rules of the agent on this node, as far as that is certain. */
+  readonly familiesWithoutRules: () => Promise<readonly Family[]>;
 }
 
 /** Receives the events of a sync. It does not change the sync. */
@@ -89,6 +108,10 @@ interface NoValidConfig {
 /** A sync of all families. */
 export interface Sync {
   readonly kind: 'synced';
+  /** What the policies are made of. */
+  readonly configFiles: readonly ConfigFile[];
+  /** When those of them were first missed that have vanished, as Date.now() says it. */
+  readonly missedAt: ReadonlyMap<string, number>;
   /** The policy of each family that the agent keeps. */
   readonly policies: readonly Policy[];
   readonly dataplane: Dataplane;
@@ -110,19 +133,23 @@ export interface Sync {
 
 /**
  * Syncs the kernel with the config files, once for each trigger. An error in the config files ends the loop before the kernel
- * is changed: the rules stay as they are. With `hasRulesToKeep`, the loop goes on with the last valid config.
+ * is changed: the rules stay as they are, or come back from the last valid config if a reboot has taken them. With
+ * `hasRulesToKeep`, the loop goes on with the last valid config.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
-  { loading, hasRulesToKeep, ownAddresses, cpuTime, syncTimeout, lock, open }: AgentOptions,
+  options: AgentOptions,
   triggers: AsyncIterable<Trigger> | Iterable<Trigger>,
   observer: Observer,
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<TriggerResult, void> {
-  const retry = retryOptions(syncTimeout, observer, log, signal);
-  const reader = createReader(loading, hasRulesToKeep && keepDecision(hasRulesToKeep), observer, log);
+  const { loading, hasRulesToKeep, lastValid, ownAddresses, cpuTime, lock, open } = options;
+  const retry = retryOptions(options.syncTimeout, observer, log, signal);
+  const keep = hasRulesToKeep && keepDecision(hasRulesToKeep);
+  const reading = { keep, state: lastValid?.read, graceMs: options.vanishedGraceMs };
+  const reader = createReader(loading, reading, observer, log);
   const { families } = loading.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
@@ -130,7 +157,12 @@ export async function* syncs(
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-    if (needsConfig(trigger.reason)) await reader.read();
+    if (needsConfig(trigger.reason))
+      await reader.read().catch(async (error: unknown) => {
+        if (error instanceof InvalidConfigError && reader.restored !== undefined)
+          error.consequence = await restoreRules(reader.restored, trigger, options, { retry, observer, log });
+        throw error;
+      });
     await lock();
     const { valid } = reader;
     if (valid === undefined) {
@@ -148,7 +180,40 @@ export async function* syncs(
     // Only syncs that other programs cause are paced by what they cost.
     const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
     const { dataplane } = opened;
-    yield { kind: 'synced', policies, dataplane, ...written, cost, interval: resyncInterval(valid, loading) };
+    const { missedAt, interval = loading.resyncInterval } = reader;
+    const { configFiles } = valid;
+    yield { kind: 'synced', configFiles, missedAt, policies, dataplane, ...written, cost, interval };
+  }
+}
+
+/**
+ * Writes the rules of the last valid config for the families of which the node has none.
+ *
+ * @returns what the node has then, as a clause
+ */
+async function restoreRules(
+  { config, since }: RestoredConfig,
+  trigger: Trigger,
+  { lastValid, ownAddresses, lock, open }: AgentOptions,
+  telling: Pick<SyncOptions, 'retry' | 'observer' | 'log'>,
+): Promise<string> {
+  const { retry, observer, log } = telling;
+  const families = (await lastValid?.familiesWithoutRules()) ?? [];
+  if (families.length === 0)
+    return `the rules on this node do not change; its last valid config is of ${since}`;
+  try {
+    await lock();
+    const { policies } = compile(config, undefined, families, ownAddresses, log);
+    const opened = announceDataplane(await retrying(open, retry), observer, log);
+    await syncOrFallBack(policies, opened, trigger, {
+      ...telling,
+      applied: undefined,
+      policyChanges: undefined,
+    });
+    return `this node had no rules, and has those of its last valid config of ${since} now`;
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    return `this node has no rules, and those of its last valid config of ${since} cannot be written: ${error.message}`;
   }
 }
 

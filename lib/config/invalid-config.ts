@@ -8,6 +8,8 @@ export class InvalidConfigError extends Error {
   readonly problems: readonly Problem[];
   /** The config files that the problems point into. */
   readonly configFiles: readonly ConfigFile[];
+  /** What it means for the node, as a clause; undefined if nobody has looked. */
+  consequence?: string;
 
   /** @param subject the name of what has the errors */
   constructor(problems: readonly Problem[], configFiles: readonly ConfigFile[] = [], subject = 'the config') {

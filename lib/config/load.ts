@@ -32,17 +32,21 @@ export interface LoadedConfig {
  * Reads, validates and merges every config file in the directory.
  *
  * @param last what the last call returned: if nothing has changed since, the same object is returned again
+ * @param complete adds config files that count too, although they are not there; not called if something could not be read
  */
 export async function loadConfig(
   dir: string,
   options: ConfigOptions,
   last?: LoadedConfig,
+  complete: (configFiles: readonly ConfigFile[]) => readonly ConfigFile[] = (files) => files,
 ): Promise<LoadedConfig> {
   const {
     id,
-    configFiles,
+    configFiles: found,
     problems: readProblems,
   } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit);
+  const isWhole = readProblems.every(({ severity }) => severity !== 'error');
+  const configFiles = isWhole ? complete(found) : found;
   const projected = last?.projected || id !== undefined;
   const isSame = isDeepStrictEqual(
     [configFiles, readProblems, projected],

@@ -32,12 +32,21 @@ export function recordLoad(metrics: Metrics, at: number): void {
   metrics.add('config_loads_total', { result: 'valid' });
 }
 
-export function recordConfig(metrics: Metrics, config: MergedConfig): void {
-  metrics.set('config_files', {}, config.configFileNames.length);
+/** @param vanished those of the config files that are gone */
+export function recordConfigFiles(
+  metrics: Metrics,
+  { configFileNames }: MergedConfig,
+  vanished: ReadonlyMap<string, unknown>,
+): void {
+  metrics.set('vanished_config_files', {}, vanished.size);
   metrics.replace(
     'config_file_info',
-    config.configFileNames.map((file) => ({ labels: { file }, value: 1 })),
+    configFileNames.filter((file) => !vanished.has(file)).map((file) => ({ labels: { file }, value: 1 })),
   );
+}
+
+export function recordConfig(metrics: Metrics, config: MergedConfig): void {
+  metrics.set('config_files', {}, config.configFileNames.length);
   metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
   const conflicts = Map.groupBy<string, Problem>(config.problems, ({ kind }) => kind);
   for (const [kind, { severity }] of KINDS_OF_VALID_CONFIG)

@@ -65,6 +65,14 @@ export const METRICS = {
     [],
     'Time of the last reading of the config files that had no error. The config files are read at the start, after each change, and at each resync.',
   ),
+  vanished_config_files: gauge(
+    [],
+    'Config files that are gone, and whose last texts count until --vanished-grace ends.',
+  ),
+  last_valid_config_kept: gauge(
+    [],
+    '1 if the directory of --state-dir holds the config that is in use, 0 if it cannot be written. Absent without --state-dir.',
+  ),
   config_files: gauge([], 'Merged config files; 0 if the defaults apply.'),
   config_file_info: gauge(['file'], 'Always 1; one series for each config file that was read last.'),
   config_entries: gauge(

@@ -21,6 +21,7 @@ export class StatusObserver implements Observer, Status {
   readonly contest = new Contest();
   loaded: ValidConfig | undefined;
   invalid: InvalidConfig | undefined;
+  vanished: ReadonlyMap<string, number> = new Map();
   dataplane: Dataplane | undefined;
   foreign: readonly ForeignFinding[] = [];
   #hash: string | undefined;
@@ -55,9 +56,13 @@ export class StatusObserver implements Observer, Status {
     this.#recorder.record((metrics) => events.recordInvalidConfig(metrics, error));
   }
 
-  onLoad(loaded: ValidConfig): void {
+  onLoad(loaded: ValidConfig, vanished: ReadonlyMap<string, number> = new Map()): void {
     const now = Date.now();
-    this.#recorder.record((metrics) => events.recordLoad(metrics, now));
+    this.vanished = vanished;
+    this.#recorder.record((metrics) => {
+      events.recordLoad(metrics, now);
+      events.recordConfigFiles(metrics, loaded.config, vanished);
+    });
     this.invalid = undefined;
     if (loaded === this.loaded) return;
     this.loaded = loaded;

@@ -13,6 +13,8 @@ export interface AgentState extends Pick<Build, 'version' | 'commit'> {
   readonly hash: string | null;
   /** The names of its config files: the first, if there are very many. */
   readonly configFiles: readonly string[];
+  /** Those of them that are gone, and until when their last texts count. */
+  readonly vanished: readonly { readonly file: string; readonly until: string }[];
   /** The errors of the last reading of the config files; null if it was valid. */
   readonly invalid: { readonly message: string; readonly first: string; readonly since: string } | null;
   /** What stays in use while the config files have errors: the last valid config, or the rules of an earlier run. */
@@ -56,6 +58,7 @@ export function agentState({ status, families, interval }: StatusContext): Agent
     dataplane: dataplane === undefined ? null : { name: dataplane.name, reason: dataplane.reason },
     hash: status.hash ?? null,
     configFiles: (loaded?.config.configFileNames ?? []).slice(0, MOST_FILES),
+    vanished: Array.from(status.vanished, ([file, at]) => ({ file, until: time(at) })).slice(0, MOST_FILES),
     invalid:
       invalid === undefined
         ? null
@@ -84,7 +87,7 @@ const SHOWN_FILES = 10;
  * @throws {TypeError} if it has not the form of a state
  */
 export function stateLines(state: AgentState): readonly string[] {
-  const { version, dataplane, hash, configFiles, invalid, keeps, inSync, reasons } = state;
+  const { version, dataplane, hash, configFiles, vanished, invalid, keeps, inSync, reasons } = state;
   const names = truncatedText(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
   const absent = keeps === 'rules' ? 'those of an earlier run' : `not in sync: ${reasons.join('; ')}`;
   const kept = keeps === 'config' ? '; the last valid config stays in use' : '';
@@ -92,6 +95,7 @@ export function stateLines(state: AgentState): readonly string[] {
     `${version}: the rules are ${inSync ? 'in sync' : absent}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
+    ...vanished.map(({ file }) => `gone, but its last text still counts: ${file}`),
     ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${kept}`]),
   ].map(printable);
 }

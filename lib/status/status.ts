@@ -19,6 +19,8 @@ export interface Status {
   readonly families: ReadonlyMap<Family, FamilyStatus>;
   /** The last reading of the config files that had no error. */
   readonly loaded: ValidConfig | undefined;
+  /** Its config files that are gone, and count until a time as Date.now() says it. */
+  readonly vanished: ReadonlyMap<string, number>;
   /** The hash of its config; undefined before there is one. */
   readonly hash: string | undefined;
   /** The errors of the last reading of the config files; undefined if it was valid. */

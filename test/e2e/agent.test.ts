@@ -18,7 +18,7 @@ describe('the agent', () => {
       'ip-masq-cloud': inside('10.1.0.0/16'),
       'ip-masq-operator': inside('10.2.0.0/16'),
     });
-    const agent = node.start('--resync-interval=1h');
+    const agent = node.start('--resync-interval=1h', '--vanished-grace=0');
     await chainHolds(node, ['10.1.0.0/16', '10.2.0.0/16']);
     await volume.swap({ 'ip-masq-cloud': inside('10.3.0.0/16'), 'ip-masq-operator': inside('10.2.0.0/16') });
     await chainHolds(node, ['10.3.0.0/16', '10.2.0.0/16']);
@@ -43,7 +43,7 @@ describe('the agent', () => {
     await using node = await createNode();
     const configFile = inside('10.1.0.0/16');
     const volume = await node.volume({ 'ip-masq-a': configFile, 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
-    const agent = node.start('--resync-interval=100ms', '--strict', '--v=3');
+    const agent = node.start('--resync-interval=100ms', '--strict', '--v=3', '--vanished-grace=0');
     await chainHolds(node, ['10.1.0.0/16']);
     await volume.swap({ 'ip-masq-a': configFile, 'ip-masq-b': '{}' });
     await agent.logged(

@@ -64,6 +64,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
     loading,
     ownAddresses: usableSourceAddresses,
     cpuTime: () => 0,
+    vanishedGraceMs: 0,
     syncTimeout: 30_000,
     lock: async () => {},
     open: async () => ({ dataplane: await openDataplane(kind, host) }),

@@ -25,6 +25,7 @@ import type { Args } from '../command.ts';
 import { type Daemon, runDaemon } from '../daemon.ts';
 import { commandHost, dataplaneOptions, keptFamilies, loadOptions, podFinder } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
+import { removeStateOf, stateOf } from './state.ts';
 import { announceStop, cleanUp } from './stop.ts';
 import { effectOnNode, findOwnRules } from './without-config.ts';
 
@@ -59,11 +60,14 @@ function startAgent(args: Args, log: Logger): Daemon {
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
+  const state = stateOf(flags, log, recorder);
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent: AgentOptions = {
     loading,
     // Rules that cannot be read may be there.
     ...(keeps && { hasRulesToKeep: async () => (await findOwnRules(flags)) !== false }),
+    ...(state && { lastValid: state }),
+    vanishedGraceMs: flags['vanished-grace'],
     syncTimeout: flags['sync-timeout'],
     ownAddresses: usableSourceAddresses,
     cpuTime,
@@ -75,12 +79,17 @@ function startAgent(args: Args, log: Logger): Daemon {
   const keepRules = async () => {
     const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
     const all = flags.once ? [startTrigger()] : triggers;
-    for await (const step of syncs(agent, all, status, log, stopSignal)) await after(step);
+    for await (const step of syncs(agent, all, status, log, stopSignal)) {
+      await after(step);
+      if (step.kind === 'synced') await state?.keep(step);
+    }
   };
   return {
     work: Promise.race([keepRules(), otherAgent.promise]),
     async afterStop() {
-      if (flags['cleanup-on-exit'] && (await lock.isAlone())) await cleanUp(flags, log, cleared);
+      if (!flags['cleanup-on-exit'] || !(await lock.isAlone())) return;
+      await cleanUp(flags, log, cleared);
+      await removeStateOf(flags);
     },
   };
 }

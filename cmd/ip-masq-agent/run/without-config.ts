@@ -1,8 +1,9 @@
 import { observeRuleLocation } from '../../../lib/agent/rule-locations.ts';
+import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
-import { commandHost, dataplaneOptions } from '../from-flags.ts';
+import { commandHost, dataplaneOptions, keptFamilies } from '../from-flags.ts';
 
 /** Milliseconds to read the node after an invalid config. */
 const READ_MS = 2_000;
@@ -11,10 +12,14 @@ const READ_MS = 2_000;
  * Whether any location holds rules of the agent that packets meet, also of an earlier run with other flags; undefined if that
  * cannot be told.
  */
-export async function findOwnRules(flags: FlagValues): Promise<boolean | undefined> {
+export async function findOwnRules(
+  flags: FlagValues,
+  families: readonly Family[] = FAMILIES,
+): Promise<boolean | undefined> {
   let isCertain = true;
   try {
     for (const location of await listRuleLocations(dataplaneOptions(flags), commandHost(flags, READ_MS))) {
+      if (!families.includes(location.family)) continue;
       const state = await observeRuleLocation(location);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
       if (state.kind === 'unreadable') isCertain = false;
@@ -25,6 +30,14 @@ export async function findOwnRules(flags: FlagValues): Promise<boolean | undefin
     return undefined;
   }
   return isCertain ? false : undefined;
+}
+
+/** The families for which the agent keeps rules, and of which this node certainly has none. */
+export async function familiesWithoutRules(flags: FlagValues): Promise<readonly Family[]> {
+  const families: Family[] = [];
+  for (const family of keptFamilies(flags))
+    if ((await findOwnRules(flags, [family])) === false) families.push(family);
+  return families;
 }
 
 /** What an invalid config means for the node, as a clause. */

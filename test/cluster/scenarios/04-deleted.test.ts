@@ -62,6 +62,7 @@ scenario(
       'ip-masq-cloud': configFileText(lab, 'nodes'),
     };
     await agent.deploy({
+      args: ['--vanished-grace=0'],
       configFiles,
       patches: [OPERATOR, ...others].map((_, index) => optional(1 + index)),
     });

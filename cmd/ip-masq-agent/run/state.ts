@@ -1,0 +1,39 @@
+import type { LastValid, Sync } from '../../../lib/agent/loop.ts';
+import type { Logger } from '../../../lib/log/log.ts';
+import { nodeIdentity } from '../../../lib/node/identity.ts';
+import type { LastValidConfig } from '../../../lib/state/last-valid.ts';
+import type { Recorder } from '../../../lib/status/recorder.ts';
+import type { FlagValues } from '../flags.ts';
+import { familiesWithoutRules } from './without-config.ts';
+
+export interface State extends LastValid {
+  /** Keeps the config of a sync for the next run. */
+  keep(sync: Sync): Promise<void>;
+}
+
+/** Where the last valid config outlives the process; undefined if --state-dir names no directory. */
+export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): State | undefined {
+  const dir = flags['state-dir'];
+  if (dir === '') return undefined;
+  let opened: LastValidConfig | undefined;
+  const open = async () => {
+    const { LastValidConfig } = await import('../../../lib/state/last-valid.ts');
+    opened ??= new LastValidConfig(dir, nodeIdentity(), flags['config-limit'], log);
+    return opened;
+  };
+  return {
+    read: async () => await (await open()).read(),
+    familiesWithoutRules: () => familiesWithoutRules(flags),
+    async keep({ configFiles, missedAt, inSync }) {
+      if (!inSync) return;
+      const isKept = await (await open()).keep(configFiles, missedAt);
+      recorder.record((metrics) => metrics.set('last_valid_config_kept', {}, isKept ? 1 : 0));
+    },
+  };
+}
+
+export async function removeStateOf({ 'state-dir': dir }: FlagValues): Promise<void> {
+  if (dir === '') return;
+  const { removeState } = await import('../../../lib/state/state-dir.ts');
+  await removeState(dir);
+}

@@ -1,0 +1,70 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { State } from '../agent/load.ts';
+import type { ConfigFile } from '../config/config-file.ts';
+import type { Logger } from '../log/log.ts';
+import { Notices } from '../log/notices.ts';
+import { SystemError } from '../text/error.ts';
+import { readState, writeState } from './state-dir.ts';
+
+/**
+ * The last valid config, in a directory that outlives the process and a reboot. What cannot be read or written is told, and
+ * does not stop the agent.
+ */
+export class LastValidConfig {
+  readonly #dir: string;
+  readonly #node: string;
+  readonly #limit: number;
+  readonly #log: Logger;
+  readonly #notices: Notices;
+  #isRead = false;
+  /** What the directory holds; undefined if nothing that can be used. */
+  #kept: { readonly texts: readonly ConfigFile[]; readonly missedAt: State['missedAt'] } | undefined;
+
+  /**
+   * @param node what tells this node from others
+   * @param limit how many bytes all config files together may have
+   */
+  constructor(dir: string, node: string, limit: number, log: Logger) {
+    this.#dir = dir;
+    this.#node = node;
+    this.#limit = limit;
+    this.#log = log;
+    this.#notices = new Notices(log);
+  }
+
+  /**
+   * Keeps a config for the next run, unless it is there already.
+   *
+   * @param missedAt when those of the files were first missed that have vanished
+   * @returns whether it is there now
+   */
+  async keep(configFiles: readonly ConfigFile[], missedAt: State['missedAt']): Promise<boolean> {
+    if (!this.#isRead) await this.read();
+    const texts = configFiles.map(({ name, text }) => ({ name, text }));
+    if (isDeepStrictEqual({ texts, missedAt }, this.#kept)) return true;
+    try {
+      await writeState(this.#dir, this.#node, texts, missedAt);
+      this.#kept = { texts, missedAt };
+      this.#notices.updateWarnings([]);
+      return true;
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      this.#notices.updateWarnings([`${error.message}: a restart with an invalid config has no other one`]);
+      return false;
+    }
+  }
+
+  /** The config of an earlier run; undefined if there is none that can be used. */
+  async read(): Promise<State | undefined> {
+    this.#isRead = true;
+    try {
+      const state = await readState(this.#dir, this.#node, this.#limit);
+      this.#kept = state && { texts: state.configFiles, missedAt: state.missedAt };
+      return state;
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      this.#log.warn(error.message);
+      return undefined;
+    }
+  }
+}

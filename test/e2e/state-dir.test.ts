@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, chmod, mkdir, readdir, readlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { readState } from '../../lib/state/state-dir.ts';
+import { RUNS } from '../lab/runs.ts';
+import { BINARY, createNode, eventually, type NodeLab, SERVED } from './support.ts';
+
+const VALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
+const INVALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' };
+const BACKENDS = ['iptables', 'nftables'] as const;
+
+async function stateDir(node: NodeLab): Promise<string> {
+  const dir = join(node.dir, 'state');
+  await mkdir(dir, { mode: 0o755 });
+  return dir;
+}
+
+/** What a reboot does to the kernel. */
+async function reboot(node: NodeLab): Promise<void> {
+  await node.nft('flush ruleset');
+}
+
+async function hasRules(node: NodeLab): Promise<boolean> {
+  const { stdout } = await node.box.run('nft', ['list', 'ruleset']);
+  return stdout.includes('10.1.0.0/16');
+}
+
+describe('an invalid config after a reboot', () => {
+  for (const backend of BACKENDS) {
+    it(`does not leave the node without rules, and ends the agent, ${backend}`, async () => {
+      await using node = await createNode();
+      const args = [`--state-dir=${await stateDir(node)}`, `--backend=${backend}`];
+      const volume = await node.volume(VALID);
+      assert.equal((await node.agent('--once', ...args)).code, 0);
+      await volume.swap(INVALID);
+      await reboot(node);
+      const first = await node.agent(...args);
+      assert.equal(first.code, 3, first.stderr);
+      assert.match(
+        first.stderr,
+        /this node had no rules, and has those of its last valid config of 20\S+ now/,
+      );
+      assert.ok(await hasRules(node));
+      const generation = await node.run('nft', '-a', 'list', 'ruleset');
+      const second = await node.agent(...args);
+      assert.equal(second.code, 3);
+      assert.match(second.stderr, /the rules on this node do not change; its last valid config is of 20/);
+      assert.equal(await node.run('nft', '-a', 'list', 'ruleset'), generation, 'written again');
+    });
+
+    it(`is kept beside the last valid one, whose drift is repaired, ${backend}`, async () => {
+      await using node = await createNode();
+      const args = [`--state-dir=${await stateDir(node)}`, `--backend=${backend}`];
+      const volume = await node.volume(VALID);
+      assert.equal((await node.agent('--once', ...args)).code, 0);
+      await volume.swap(INVALID);
+      await reboot(node);
+      const agent = node.start(...args, '--on-invalid-config=keep', SERVED);
+      await agent.logged(/the last valid config, of 20\S+ stays in use/);
+      await agent.logged(/metrics, probes and status on/);
+      assert.ok(await hasRules(node));
+      assert.match(await node.fetch('/readyz'), /^503 \[-\] config: /);
+      await reboot(node);
+      await eventually(
+        () => hasRules(node),
+        () => 'the rules to come back',
+      );
+      await volume.swap({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
+      await agent.logged(/the config is valid again/);
+      await agent.stop();
+      assert.equal((await node.agent('check', `--config-dir=${join(node.dir, 'state')}`)).code, 0);
+    });
+  }
+
+  it('ends the agent as without a state, if there is none, or none that can be used', async () => {
+    await using node = await createNode();
+    const dir = await stateDir(node);
+    const volume = await node.volume(VALID);
+    assert.equal((await node.agent('--once', `--state-dir=${dir}`)).code, 0);
+    await volume.swap(INVALID);
+    await appendFile(join(dir, await readlink(join(dir, '..data')), 'ip-masq-a'), '#');
+    await reboot(node);
+    for (const [state, message] of [
+      [dir, /cannot use the state in .*: its checksum is wrong/],
+      [join(node.dir, 'none'), /this node has no rules of the agent/],
+    ] as const) {
+      const { code, stderr } = await node.agent(`--state-dir=${state}`);
+      assert.equal(code, 3);
+      assert.match(stderr, message);
+      assert.equal(await hasRules(node), false);
+    }
+  });
+
+  it('does not bring back a config that is not valid with the flags of today', async () => {
+    await using node = await createNode();
+    const args = [`--state-dir=${await stateDir(node)}`];
+    const volume = await node.volume(VALID);
+    assert.equal((await node.agent('--once', ...args)).code, 0);
+    await volume.swap(INVALID);
+    await reboot(node);
+    const { code, stderr } = await node.agent(...args, '--must-masquerade=10.1.2.0/24');
+    assert.equal(code, 3);
+    assert.match(stderr, /the last valid config, of .*, is not valid with these flags: ip-masq-a:1:22/);
+    assert.equal(await hasRules(node), false);
+  });
+});
+
+describe('a config file that vanishes', () => {
+  const TWO = { ...VALID, 'ip-masq-b': 'nonMasqueradeCIDRs: [10.3.0.0/16]\n' };
+
+  it('keeps its last text for a while, also over restarts, then goes', async () => {
+    await using node = await createNode();
+    const args = [
+      `--state-dir=${await stateDir(node)}`,
+      '--vanished-grace=8s',
+      '--resync-interval=1h',
+      SERVED,
+    ];
+    const volume = await node.volume(TWO);
+    const first = node.start(...args);
+    await first.logged(/metrics, probes and status on/);
+    await volume.swap(VALID);
+    await first.logged(/ip-masq-b is gone; what it said applies until 20/);
+    assert.match(await node.metrics(), /_vanished_config_files 1/);
+    assert.match(await node.run(BINARY, 'status'), /gone, but its last text still counts: ip-masq-b/);
+    await first.stop();
+    const second = node.start(...args);
+    await second.logged(/ip-masq-b is gone; what it said applies until 20/);
+    assert.match((await node.chain()).join('\n'), /10\.3\.0\.0\/16/);
+    await second.logged(/gone since the last reading: ip-masq-b; what they said no longer applies/);
+    await second.logged(/- -d 10\.3\.0\.0\/16/);
+    assert.match(await node.metrics(), /_vanished_config_files 0/);
+    await second.stop();
+  });
+
+  for (const [what, files, args] of [
+    ['with an empty file in its place', { ...VALID, 'ip-masq-b': '' }, []],
+    ['that what is there contradicts', { 'ip-masq-c': 'masqueradeCIDRs: [10.3.0.0/16]\n', ...VALID }, []],
+    ['with --vanished-grace=0', VALID, ['--vanished-grace=0']],
+  ] as const)
+    it(`goes at once ${what}`, async () => {
+      await using node = await createNode();
+      const volume = await node.volume(TWO);
+      const agent = node.start(...args, SERVED);
+      await agent.logged(/metrics, probes and status on/);
+      await volume.swap(files);
+      await agent.logged(/- -d 10\.3\.0\.0\/16/);
+      await agent.stop();
+    });
+
+  it('is an error at once if --require-file names it', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(TWO);
+    const agent = node.start('--require-file=ip-masq-b', SERVED);
+    await agent.logged(/metrics, probes and status on/);
+    await volume.swap(VALID);
+    assert.equal((await agent.ended).code, 3);
+  });
+});
+
+it('the state is written only if the config changes; a directory that cannot be written is told, and the rules are there', async () => {
+  await using node = await createNode();
+  const dir = await stateDir(node);
+  const volume = await node.volume(VALID);
+  const agent = node.start(`--state-dir=${dir}`, '--resync-interval=200ms', SERVED);
+  await agent.logged(/metrics, probes and status on/);
+  await eventually(
+    async () => (await readdir(dir)).length === 2,
+    () => 'a state',
+  );
+  const first = await readdir(dir);
+  await node.iptables('-F', 'IP-MASQ-AGENT');
+  await agent.logged(/repaired/);
+  assert.deepEqual(await readdir(dir), first);
+  await chmod(dir, 0o777);
+  await volume.swap({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
+  await agent.logged(/cannot write the state to .*: other users may write to it/);
+  await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
+  assert.match(await node.metrics(), /_last_valid_config_kept 0/);
+  await agent.stop();
+});
+
+it('cleanup removes the state, and nothing else of the directory', async () => {
+  await using node = await createNode();
+  const dir = await stateDir(node);
+  await node.volume(VALID);
+  assert.equal((await node.agent('--once', `--state-dir=${dir}`)).code, 0);
+  await writeFile(join(dir, 'note'), '');
+  assert.equal((await node.agent('cleanup', `--state-dir=${dir}`)).code, 0);
+  assert.deepEqual(await readdir(dir), ['note']);
+});
+
+it('the state is one of two, or none, wherever the disk is full', async () => {
+  await using node = await createNode();
+  const dir = await stateDir(node);
+  const script = fileURLToPath(new URL('../lab/state-filler.ts', import.meta.url));
+  // Each program has mounts of its own.
+  const line =
+    'for size in $(seq 4 4 96); do mount -t tmpfs -o "size=$size"k,mode=755 none "$0" && "$1" "$2" "$0" "$size"; done';
+  const found = (await node.run('sh', '-c', line, dir, process.execPath, script)).trim().split('\n');
+  const states = new Set(found.map((text) => text.replace(/^\d+ /, '')));
+  assert.deepEqual([...states], ['none', 'a', 'b']);
+});
+
+it('the state is one of two, whole, whenever the agent is killed', async (test) => {
+  await using node = await createNode();
+  const dir = await stateDir(node);
+  const script = fileURLToPath(new URL('../lab/state-writer.ts', import.meta.url));
+  const seen: string[] = [];
+  for (let kill = 0; kill < 20 * RUNS; kill += 1) {
+    const writer = spawn(process.execPath, [script, dir], { stdio: ['ignore', 'pipe', 'inherit'] });
+    await once(writer.stdout, 'data');
+    await delay(Math.random() * 100);
+    writer.kill('SIGKILL');
+    await once(writer, 'close');
+    const state = await readState(dir, 'node', 2 ** 21);
+    const texts = new Set(state?.configFiles.map(({ text }) => text));
+    assert.equal(texts.size, 1);
+    seen.push([...texts].join('').slice(2, 3));
+  }
+  test.diagnostic(`after each kill: ${seen.join('')}`);
+});

@@ -1,0 +1,9 @@
+import { writeState } from '../../lib/state/state-dir.ts';
+import { configFilesOf } from './state-texts.ts';
+
+// Writes one of two states again and again until it is killed. Usage: state-writer.ts DIR
+const [dir = ''] = process.argv.slice(2);
+for (let time = 0; ; time += 1) {
+  await writeState(dir, 'node', configFilesOf(time % 2 === 0 ? 'a' : 'b'));
+  if (time === 0) process.stdout.write('written\n');
+}
