@@ -10,6 +10,7 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
+import { Budget, COMMAND_LIMITS } from '../foreign/budget.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
@@ -113,7 +114,8 @@ async function examineKernel(
     await collect(async () => {
       const { iptables } = dataplane;
       const nodeOptions = { families, ownChain: options.chain, iptables };
-      const node = await retrying(() => readNode(host, nodeOptions), retry);
+      const readAll = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
+      const node = await retrying(readAll, retry);
       read.push(...node.baseChains.map(({ chainText }) => chainText), ...node.skipped);
       const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
       return [

@@ -13,7 +13,11 @@ import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
+import { noAnswer } from '../dataplane/netlink.ts';
+import type { Rule } from '../dataplane/rule.ts';
 import { authorOf, isAccepted } from '../foreign/author.ts';
+import type { BaseChain } from '../foreign/base-chain.ts';
+import { Budget, COMMAND_LIMITS, MOST_FOUND, TooManyRules } from '../foreign/budget.ts';
 import { findForeign } from '../foreign/find.ts';
 import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
@@ -48,18 +52,19 @@ export async function foreignFindings(
   accepted: readonly string[],
 ): Promise<readonly Finding[]> {
   const { baseChains } = node;
-  const { findings: all, unread } = await findForeign(node, policies, accepted, createIsLocal());
+  const budget = new Budget(COMMAND_LIMITS);
+  const { findings: all, unread } = await findForeign(node, policies, accepted, createIsLocal(), budget);
   const findings = all.filter(({ isAccepted }) => !isAccepted);
-  const followers = baseChains.flatMap(({ chainText, family, name, chains }): Finding[] => {
-    const rules = chains.get(name) ?? [];
-    const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
-    const texts = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
-    const evidence = texts.filter((text) => !isAccepted(authorOf(chainText, [text]), text, accepted));
-    if (evidence.length === 0) return [];
+  const followers: Finding[] = [];
+  for (const base of baseChains) {
+    const { chainText, family } = base;
+    const isMeant = (text: string) => isAccepted(authorOf(chainText, [text]), text, accepted);
+    const evidence = (await textsBehindOwn(base)).filter((text) => !isMeant(text));
+    if (evidence.length === 0) continue;
     const message = `the agent's jump is not the last rule of ${chainText}: the rules after it see traffic that the agent does not masquerade`;
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
-    return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
-  });
+    followers.push({ kind: 'jump-not-last', family, message, evidence, remedy });
+  }
   const foreign = findings.map(({ effect, family, message, evidence, remedy }): Finding => {
     const kind = effect === 'masquerades' ? 'foreign-rule' : 'foreign-exemption';
     return { kind, family, message, evidence, remedy };
@@ -69,6 +74,23 @@ export async function foreignFindings(
     return { kind: 'not-read', message: 'foreign rules may be hidden', evidence: [what], remedy };
   });
   return [...followers, ...foreign, ...blind];
+}
+
+/** The rules of a base chain behind the last one that leads to the agent's own, at most 1,000. */
+async function textsBehindOwn({ name, chains }: BaseChain): Promise<readonly string[]> {
+  const chain = chains.get(name);
+  const texts: string[] = [];
+  let toOwn = chain?.toOwn ?? 0;
+  if (chain === undefined || toOwn === 0) return texts;
+  const visit = ({ outcome, text }: Rule) => {
+    if (outcome.kind === 'own') toOwn -= 1;
+    else if (toOwn === 0 && texts.length < MOST_FOUND) texts.push(text);
+  };
+  await chain.each(visit, new Budget(COMMAND_LIMITS)).catch((error: unknown) => {
+    // Whoever looks for foreign rules in it says so.
+    if (!(error instanceof TooManyRules)) noAnswer(error);
+  });
+  return texts;
 }
 
 /**

@@ -3,6 +3,7 @@ import {
   complement,
   formatRange,
   intersection,
+  nothing,
   prefixesOf,
   type RangeSet,
   rangeOf,
@@ -11,15 +12,16 @@ import {
   union,
 } from '../cidr/ranges.ts';
 import { MULTICAST } from '../cidr/reserved.ts';
-import type { Rule } from '../dataplane/rule.ts';
+import { type Condition, leavesBy, type Rule } from '../dataplane/rule.ts';
+import { NetlinkError } from '../netlink/error.ts';
 import { notMasqueradedDestinations } from '../policy/flatten.ts';
 import { allowedSources, type Policy } from '../policy/policy.ts';
 import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { truncated, truncatedText } from '../text/words.ts';
 import { type Author, authorOf, isAccepted, UNKNOWN_ID } from './author.ts';
-import type { BaseChain } from './base-chain.ts';
-import { ANALYSE_MS, Budget, MOST_FINDINGS, TooManyRules } from './budget.ts';
+import type { BaseChain, ReadChain } from './base-chain.ts';
+import { AGENT_LIMITS, Budget, MOST_FINDINGS, MOST_FOUND, TooManyRules } from './budget.ts';
 import { type ReachedRule, visitDeciding } from './reach.ts';
 import type { NodeRules } from './read-node.ts';
 
@@ -106,7 +108,7 @@ export async function findForeign(
   policies: readonly Policy[],
   accepted: readonly string[] = [],
   isOwn: Interest['isOwn'] = NOT_OWN,
-  budget = new Budget(ANALYSE_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<ForeignFindings> {
   const words = new Set(unread);
   const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
@@ -132,28 +134,43 @@ export interface ForeignVerdict {
   readonly unread: readonly string[];
 }
 
-/** Which foreign rules decide about packets to an address that is not one of the node's own, from an address or from any. */
+/**
+ * Which foreign rules decide about packets to an address that is not one of the node's own.
+ *
+ * @param from where they come from; undefined for anywhere
+ * @param links by which they leave; none if that is not known
+ */
 export async function explainForeign(
   { baseChains, unread }: Pick<NodeRules, 'baseChains' | 'unread'>,
   address: Address,
   from?: Address,
+  links: readonly string[] = [],
   isOwn: Interest['isOwn'] = NOT_OWN,
-  budget = new Budget(ANALYSE_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<ForeignVerdict> {
   const { family } = address;
   const only = setOf(address);
-  const narrow = (rule: Rule): readonly Rule[] => {
-    if (!meet(rule.destinations, only)) return [];
-    if (from === undefined) return [rule];
-    // Whether a packet comes from there is known.
-    const asked = rule.conditions.map((one) => one.sources && meet(one.sources, setOf(from)));
-    if (asked.includes(false)) return [];
-    return [{ ...rule, conditions: rule.conditions.filter((_, index) => asked[index] === undefined) }];
+  /** What the condition asks is known: true or false; undefined if it is not. */
+  const answerTo = ({ sources, output }: Condition): boolean | undefined => {
+    if (sources !== undefined) return from && meet(sources, setOf(from));
+    if (output === undefined) return undefined;
+    const [answer, ...more] = new Set(links.map((link) => leavesBy(output, link)));
+    return more.length === 0 ? answer : undefined;
+  };
+  const narrow = (rule: Rule): Rule => {
+    const answers = rule.conditions.map(answerTo);
+    const isFor = meet(rule.destinations, only) && !answers.includes(false);
+    // A rule that leads to the agent's own chain counts, whether or not the packets take it.
+    if (!isFor) return { ...rule, destinations: nothing(family) };
+    return { ...rule, conditions: rule.conditions.filter((_, index) => answers[index] === undefined) };
   };
   const narrowed = baseChains
     .filter((base) => base.family === family)
     .map((base): BaseChain => {
-      const chains = [...base.chains].map(([name, rules]) => [name, rules.flatMap(narrow)] as const);
+      const chains = [...base.chains].map(([name, chain]): [string, ReadChain] => {
+        const each: ReadChain['each'] = (visit, spent) => chain.each((rule) => visit(narrow(rule)), spent);
+        return [name, { ...chain, each }];
+      });
       return { ...base, chains: new Map(chains) };
     });
   const interest = { inside: only, outside: only, isOwn };
@@ -177,12 +194,13 @@ function meet(a: RangeSet, b: RangeSet): boolean {
 export async function findForeignRules(
   baseChains: readonly BaseChain[],
   interest: Interest,
-  budget = new Budget(ANALYSE_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<{ readonly rules: readonly ForeignRule[]; readonly unread: readonly string[] }> {
   const rules = new Map<string, ForeignRule>();
-  try {
-    for (const base of baseChains) {
-      if (base.family !== interest.inside.family) continue;
+  const unread: string[] = [];
+  for (const base of baseChains) {
+    if (base.family !== interest.inside.family) continue;
+    try {
       await visitDeciding(base, budget, (reached) => {
         for (const effect of effectsOf(reached, interest)) {
           const wanted = effect === 'masquerades' ? interest.inside : interest.outside;
@@ -190,14 +208,17 @@ export async function findForeignRules(
           if (destinations.ranges.length === 0 || isHarmless(reached, effect, interest)) continue;
           const rule = foreignRule(base, reached, effect, destinations);
           rules.set(rule.key, rule);
+          if (rules.size > MOST_FOUND) throw new TooManyRules(`${MOST_FOUND} that decide otherwise`);
         }
       });
+    } catch (error) {
+      if (error instanceof NetlinkError) unread.push(`${base.chainText}: ${error.message}`);
+      else if (error instanceof TooManyRules)
+        return { rules: [...rules.values()], unread: [...unread, error.message] };
+      else throw error;
     }
-    return { rules: [...rules.values()], unread: [] };
-  } catch (error) {
-    if (!(error instanceof TooManyRules)) throw error;
-    return { rules: [...rules.values()], unread: [error.message] };
   }
+  return { rules: [...rules.values()], unread };
 }
 
 /** NAT to another address than the node's, before the agent's rules or perhaps before them, masquerades and exempts. */
@@ -229,9 +250,12 @@ function foreignRule(
   };
 }
 
-/** Conditions and comments of rules for packets that are not of pods, that proxies send, or that pods send to themselves. */
+/**
+ * Conditions and comments of rules for packets that are not of pods, that proxies send, or that pods send to themselves. By the
+ * management port of OVN-Kubernetes packets leave the node's own network for that of pods, which answer only if it is their source.
+ */
 const HARMLESS =
-  /\bKUBE-(?:6-)?LOOP-BACK\b|^(?:output interface|oifname|oif) "?lo"?$|^(?:addrtype src-type LOCAL|fib saddr type local)$|^owner |\bcilium: NOTRACK for (?:L7 )?proxy\b/;
+  /\bKUBE-(?:6-)?LOOP-BACK\b|^(?:output interface|oifname|oif) "?(?:lo|ovn-k8s-mp\d+)"?$|^(?:addrtype src-type LOCAL|fib saddr type local)$|^owner |\bcilium: NOTRACK for (?:L7 )?proxy\b/;
 
 /** The addresses that a pod can have: not those of loopback, from which Docker's name server answers in nodes of kind. */
 const OF_PODS: Readonly<Record<Family, RangeSet>> = {

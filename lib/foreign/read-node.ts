@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import type { Family } from '../cidr/address.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
@@ -11,8 +12,8 @@ import { HOOK, INTERIM_TABLE, SRCNAT, TABLE } from '../dataplane/nftables/names.
 import type { IptablesMode } from '../dataplane/options.ts';
 import { TABLE_FAMILIES } from '../netlink/messages.ts';
 import type { NatChain } from '../netlink/replies.ts';
-import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
-import { Budget, MOST_CHAINS, READ_MS } from './budget.ts';
+import { type BaseChain, listedChain, type ReadRules, readBaseChain } from './base-chain.ts';
+import { AGENT_LIMITS, Budget, MOST_CHAINS } from './budget.ts';
 import { createNftReader } from './read-nftables.ts';
 
 /** The chain of iptables at the hook postrouting. */
@@ -50,9 +51,11 @@ const SKIPPED_TABLE = 'kube-proxy';
 export async function readNode(
   host: Host,
   options: NodeOptions,
-  budget = new Budget(READ_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<NodeRules> {
   const { families, iptables } = options;
+  // As for connections (`readFlows`): V8 would take what is made of a rule for long-lived, and 18,000 rules make 10 MB of garbage.
+  setFlagsFromString('--no-allocation-site-pretenuring');
   const reader = { host, options, budget };
   const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
   const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
@@ -231,7 +234,9 @@ function iptablesRules(
 ): ReadRules {
   return async (chain) => {
     const specs = await list(chain, table);
-    return specs && (await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain)));
+    return (
+      specs && (await listedChain(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain), budget))
+    );
   };
 }
 

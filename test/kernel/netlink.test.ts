@@ -509,7 +509,7 @@ describe('the chains of other programs over netlink', () => {
     await using netlink = await openNetlink(box);
     const table = { family: 'inet', table: 't' } as const;
     const rules = (most: number, bytes: number) =>
-      netlink.rules({ ...table, chain: 'big' }, undefined, { rules: most, bytes });
+      netlink.eachRuleOf({ ...table, chain: 'big' }, { rules: most, bytes });
     assert.equal((await rules(301, 1_000_000)).length, 300);
     await assert.rejects(rules(299, 1_000_000), { failure: 'limit', message: /^more than 299 rules/ });
     await assert.rejects(rules(301, 1_000), { failure: 'limit', message: 'more than 1000 bytes of rules' });

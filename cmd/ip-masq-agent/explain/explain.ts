@@ -5,6 +5,7 @@ import type { MergedConfig } from '../../../lib/config/config.ts';
 import { kubeProxyDropsInvalid } from '../../../lib/doctor/invalid-packets.ts';
 import { bpfLinks } from '../../../lib/doctor/machine-findings.ts';
 import { destinationsOf } from '../../../lib/flows/destinations.ts';
+import { Budget, COMMAND_LIMITS } from '../../../lib/foreign/budget.ts';
 import { readNode } from '../../../lib/foreign/read-node.ts';
 import { Conntrack } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
@@ -62,10 +63,18 @@ async function askNode(
   const families = [...new Set(addresses.map(({ family }) => family))];
   const places = await survey(options, host, retry, families);
   const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
-  const node = await retrying(() => readNode(host, nodeOptions), retry);
+  const read = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
+  const node = await retrying(read, retry);
+  const budget = new Budget(COMMAND_LIMITS);
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
-  const common = { node, bpf: await bpfLinks(host), own: usableSourceAddresses(), isOwn: createIsLocal() };
+  const common = {
+    node,
+    budget,
+    bpf: await bpfLinks(host),
+    own: usableSourceAddresses(),
+    isOwn: createIsLocal(),
+  };
   const reached = await findDestinations(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {

@@ -198,13 +198,17 @@ function named(names: Readonly<Record<string, bigint>>, range: Range): string {
   return name !== undefined && range.first === range.last ? name[0] : numbers(range);
 }
 
-/** A name, or the beginning of names: then the highest value has no zero behind it. */
-function interfaceName({ first, last }: Range): string {
+function interfaceName(range: Range): string {
+  return `"${linkName(range)}"`;
+}
+
+/** A name, or the beginning of names and a star: then the highest value has no zero behind it. */
+export function linkName({ first, last }: Range): string {
   const [lowest = '', highest = ''] = [first, last].map((value) =>
     Buffer.from(value.toString(16).padStart(32, '0'), 'hex').toString('latin1'),
   );
   const [name = ''] = lowest.split('\0');
-  return `"${name}${highest[name.length] === '\0' ? '' : '*'}"`;
+  return `${name}${highest[name.length] === '\0' ? '' : '*'}`;
 }
 
 function states(range: Range): string {
