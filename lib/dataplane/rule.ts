@@ -16,6 +16,8 @@ export type Outcome =
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** No NAT sees the packet any more, because connection tracking is not to see it: NOTRACK, in a chain before that. */
   | { readonly kind: 'untracks' }
+  /** Writes another address into the packet, which goes on: NAT that connection tracking does not know of. */
+  | { readonly kind: 'rewrites' }
   /** Leads to the agent's own chain. */
   | { readonly kind: 'own' }
   /** The next rule follows. It is a guess for a target that is not known. */

@@ -113,11 +113,15 @@ async function examineKernel(
     }
     await collect(async () => {
       const { iptables } = dataplane;
-      const nodeOptions = { families, ownChain: options.chain, iptables };
+      const nodeOptions = { families, ownChain: options.chain, iptables, withFilters: true };
       const readAll = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
       const node = await retrying(readAll, retry);
       read.push(...node.baseChains.map(({ chainText }) => chainText), ...node.skipped);
-      const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
+      const policies = families.map((family) =>
+        config === undefined ? family : compilePolicy(config, family),
+      );
+      if (config === undefined)
+        read.push('foreign rules that prevent masquerading: not looked for, because the config is invalid');
       return [
         ...orderFindings(node, acceptForeign),
         ...(await foreignFindings(node, policies, acceptForeign)),

@@ -18,13 +18,13 @@ import type { Rule } from '../dataplane/rule.ts';
 import { authorOf, isAccepted } from '../foreign/author.ts';
 import type { BaseChain } from '../foreign/base-chain.ts';
 import { Budget, COMMAND_LIMITS, MOST_FOUND, TooManyRules } from '../foreign/budget.ts';
-import { findForeign } from '../foreign/find.ts';
+import { type Effect, findForeign } from '../foreign/find.ts';
 import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { counted, truncated } from '../text/words.ts';
-import type { Finding } from './finding.ts';
+import type { Finding, FindingKind } from './finding.ts';
 
 export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
   if (plan === undefined) return [];
@@ -44,11 +44,12 @@ function changesOf(plan: Plan): readonly string[] {
 /**
  * The findings about rules after the agent's jump, foreign rules, and unreadable rules.
  *
+ * @param policies the families if the config is invalid
  * @param accepted the ids of authors whose rules are not reported
  */
 export async function foreignFindings(
   node: NodeRules,
-  policies: readonly Policy[],
+  policies: readonly (Policy | Family)[],
   accepted: readonly string[],
 ): Promise<readonly Finding[]> {
   const { baseChains } = node;
@@ -66,8 +67,7 @@ export async function foreignFindings(
     followers.push({ kind: 'jump-not-last', family, message, evidence, remedy });
   }
   const foreign = findings.map(({ effect, family, message, evidence, remedy }): Finding => {
-    const kind = effect === 'masquerades' ? 'foreign-rule' : 'foreign-exemption';
-    return { kind, family, message, evidence, remedy };
+    return { kind: KINDS[effect], family, message, evidence, remedy };
   });
   const blind = unread.map((what): Finding => {
     const remedy = 'this is a limit of one reading, or an error: look at these rules by hand';
@@ -75,6 +75,13 @@ export async function foreignFindings(
   });
   return [...followers, ...foreign, ...blind];
 }
+
+const KINDS: Readonly<Record<Effect, FindingKind>> = {
+  masquerades: 'foreign-rule',
+  rewrites: 'stateless-nat',
+  exempts: 'foreign-exemption',
+  untracks: 'foreign-exemption',
+};
 
 /** The rules of a base chain behind the last one that leads to the agent's own, at most 1,000. */
 async function textsBehindOwn({ name, chains }: BaseChain): Promise<readonly string[]> {

@@ -16,12 +16,14 @@ export interface ReadChain {
   each(visit: (rule: Rule) => void, budget: Budget): Promise<void>;
 }
 
-/** A chain of type nat at the postrouting hook, or one before connection tracking, as packets of one family meet it. */
+/** A chain of type nat at the postrouting hook, one before connection tracking, or one of type filter, as packets of one family meet it. */
 export interface BaseChain {
   /** Such as `iptables (nft) nat POSTROUTING` or `nftables inet kindnet-ipmasq postrouting`. */
   readonly chainText: string;
   readonly family: Family;
   readonly name: string;
+  /** Whether it is one of type filter, in which a rule can only write addresses into packets. */
+  readonly isFilter?: boolean;
   /** Whether packets are known to meet it after the agent's own rules, which are in another one. */
   readonly isAfterOwn?: boolean;
   /** This chain and every chain that it leads to. One that is missing passes everything on. */

@@ -25,8 +25,8 @@ import { AGENT_LIMITS, Budget, MOST_FINDINGS, MOST_FOUND, TooManyRules } from '.
 import { type ReachedRule, visitDeciding } from './reach.ts';
 import type { NodeRules } from './read-node.ts';
 
-/** What a foreign rule may do to packets, against the config: give them an address of the node, or keep them from getting it. */
-export type Effect = 'masquerades' | 'exempts' | 'untracks';
+/** What a foreign rule may do to packets, against the config: give them an address of the node, keep them from getting it, or write one into them. */
+export type Effect = 'masquerades' | 'exempts' | 'untracks' | 'rewrites';
 
 /** A foreign rule that may decide otherwise than the config about packets to some destinations. */
 export interface ForeignRule {
@@ -90,28 +90,41 @@ export interface Interest {
 /** No address is the node's own: for whoever cannot know. */
 const NOT_OWN = () => false;
 
-/** What must not happen to packets that a policy decides about. Nobody masquerades multicast. */
-export function interestOf(policy: Policy, isOwn: Interest['isOwn'] = NOT_OWN): Interest {
+/**
+ * What must not happen to packets that a policy decides about. Nobody masquerades multicast.
+ *
+ * @param policy only a family if the policy is not known: then any masquerading is of interest, but nothing that prevents it
+ */
+export function interestOf(policy: Policy | Family, isOwn: Interest['isOwn'] = NOT_OWN): Interest {
+  const family = familyOf(policy);
+  const multicast = rangeSet(
+    family,
+    MULTICAST[family].map(({ prefix }) => rangeOf(prefix)),
+  );
+  if (typeof policy === 'string') return { inside: complement(multicast), outside: nothing(family), isOwn };
   const inside = notMasqueradedDestinations(policy);
-  const multicast = MULTICAST[policy.family].map(({ prefix }) => rangeOf(prefix));
-  const outside = complement(union(inside, rangeSet(policy.family, multicast)));
-  return { inside, outside, sources: allowedSources(policy), isOwn };
+  return { inside, outside: complement(union(inside, multicast)), sources: allowedSources(policy), isOwn };
+}
+
+function familyOf(policy: Policy | Family): Family {
+  return typeof policy === 'string' ? policy : policy.family;
 }
 
 /**
  * Finds the rules of a node that may decide otherwise than the policies, by author and base chain.
  *
+ * @param policies a family for one that is not known
  * @param accepted what the operator knows and accepts, as --accept-foreign names it
  */
 export async function findForeign(
   { baseChains, unread }: Pick<NodeRules, 'baseChains' | 'unread'>,
-  policies: readonly Policy[],
+  policies: readonly (Policy | Family)[],
   accepted: readonly string[] = [],
   isOwn: Interest['isOwn'] = NOT_OWN,
   budget = new Budget(AGENT_LIMITS),
 ): Promise<ForeignFindings> {
   const words = new Set(unread);
-  const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
+  const groups: { readonly group: ForeignGroup; readonly policy: Policy | Family }[] = [];
   for (const policy of policies) {
     const found = await findForeignRules(baseChains, interestOf(policy, isOwn), budget);
     for (const what of found.unread) words.add(what);
@@ -176,7 +189,7 @@ export async function explainForeign(
   const interest = { inside: only, outside: only, isOwn };
   const { rules, unread: more } = await findForeignRules(narrowed, interest, budget);
   return {
-    masquerading: rules.filter(({ effect }) => effect === 'masquerades'),
+    masquerading: rules.filter(({ effect }) => effect === 'masquerades' || effect === 'rewrites'),
     exempting: rules.filter(({ effect }) => effect !== 'masquerades'),
     unread: [...unread, ...more],
   };
@@ -202,8 +215,9 @@ export async function findForeignRules(
     if (base.family !== interest.inside.family) continue;
     try {
       await visitDeciding(base, budget, (reached) => {
+        if (base.isFilter && reached.effect !== 'rewrites') return;
         for (const effect of effectsOf(reached, interest)) {
-          const wanted = effect === 'masquerades' ? interest.inside : interest.outside;
+          const wanted = wantedBy(effect, interest);
           const destinations = intersection(reached.destinations, wanted);
           if (destinations.ranges.length === 0 || isHarmless(reached, effect, interest)) continue;
           const rule = foreignRule(base, reached, effect, destinations);
@@ -221,9 +235,14 @@ export async function findForeignRules(
   return { rules: [...rules.values()], unread };
 }
 
+function wantedBy(effect: Effect, { inside, outside }: Interest): RangeSet {
+  if (effect === 'rewrites') return union(inside, outside);
+  return effect === 'masquerades' ? inside : outside;
+}
+
 /** NAT to another address than the node's, before the agent's rules or perhaps before them, masquerades and exempts. */
 function effectsOf({ effect, rule, isBeforeOwn }: ReachedRule, { isOwn }: Interest): readonly Effect[] {
-  if (effect === 'untracks') return [effect];
+  if (effect === 'untracks' || effect === 'rewrites') return [effect];
   // Of another base chain, what the agent's chain does not follow, its rules see all the same.
   if (effect !== 'masquerades') return isBeforeOwn ? ['exempts'] : [];
   const to = rule.outcome.kind === 'masquerades' ? rule.outcome.to : undefined;
@@ -303,11 +322,19 @@ const MAY: Readonly<Record<Effect, (destinations: string) => string>> = {
   masquerades: (to) => `may masquerade traffic to ${to}, which the config does not masquerade`,
   exempts: (to) =>
     `may keep traffic to ${to}, which the config masquerades, from getting an address of the node`,
+  rewrites: (to) =>
+    `may change addresses of traffic to ${to} without connection tracking: to the agent's rules it has another source or destination, and answers are not changed back`,
   untracks: (to) =>
     `may keep traffic to ${to}, which the config masquerades, from connection tracking, so that no NAT sees it`,
 };
 
-function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[]): ForeignFinding {
+function mayText(effect: Effect, destinations: string, isKnown: boolean): string {
+  return effect === 'masquerades' && !isKnown
+    ? `may masquerade traffic to ${destinations}; what the config says about that is not known, because it is invalid`
+    : MAY[effect](destinations);
+}
+
+function finding(group: ForeignGroup, policy: Policy | Family, accepted: readonly string[]): ForeignFinding {
   const { key, effect, family, rules, author } = group;
   return {
     key,
@@ -317,7 +344,7 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
     isAccepted: rules.every((rule) => isAccepted(rule.author, rule.path.at(-1), accepted)),
     rules: rules.length,
     limitsSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
-    message: `${describeAuthor(group)} ${MAY[effect](concerned(policy, group))}`,
+    message: `${describeAuthor(group)} ${mayText(effect, concerned(policy, group), typeof policy !== 'string')}`,
     evidence: foreignEvidence(group),
     remedy: remedyOf(group),
   };
@@ -333,9 +360,13 @@ export function remedyOf({
   rules,
 }: Pick<ForeignGroup, 'effect' | 'author' | 'rules'>): string {
   const isOfAuthor = author.id !== UNKNOWN_ID && rules.every(({ translates }) => translates);
+  if (effect === 'rewrites')
+    return `if it is meant, accept it (--accept-foreign=${author.acceptAs}); if not, ${REMOVE}`;
   if (effect === 'masquerades' || isOfAuthor) return author.remedy;
-  return `if it is meant, list the destinations in nonMasqueradeCIDRs or accept it (--accept-foreign=${author.acceptAs}); if not, remove the rule where its program is configured, or delete it`;
+  return `if it is meant, list the destinations in nonMasqueradeCIDRs or accept it (--accept-foreign=${author.acceptAs}); if not, ${REMOVE}`;
 }
+
+const REMOVE = 'remove the rule where its program is configured, or delete it';
 
 /** A condition that names the sources of packets, as iptables or nft; not one that names all but some. */
 const FROM_SOURCES = /^(?:source|ip6? saddr) (?!not |!= )/;
@@ -361,13 +392,13 @@ export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonl
 const NAMED = 4;
 
 /** The destinations that the rules concern: entries of the policy, or addresses that no entry names. */
-function concerned(policy: Policy, { effect, family, rules }: ForeignGroup): string {
+function concerned(policy: Policy | Family, { effect, family, rules }: ForeignGroup): string {
   const all = rangeSet(
     family,
     rules.flatMap(({ destinations }) => destinations.ranges),
   );
-  if (effect !== 'masquerades') {
-    if (sameRanges(all.ranges, interestOf(policy).outside.ranges)) return 'every destination';
+  if (effect !== 'masquerades' || typeof policy === 'string') {
+    if (sameRanges(all.ranges, wantedBy(effect, interestOf(policy)).ranges)) return 'every destination';
     return truncatedText(all.ranges, NAMED, (range) => formatRange(family, range));
   }
   const entries = policy.entries.filter(

@@ -29,7 +29,7 @@ interface PacketSet {
 /** A rule that decides about packets, and the packets that may reach it; the last rule of their path is the rule itself. */
 export interface ReachedRule extends PacketSet {
   /** `ends`: the packets leave the base chain without NAT, or are dropped. */
-  readonly effect: 'masquerades' | 'untracks' | 'ends';
+  readonly effect: 'masquerades' | 'untracks' | 'rewrites' | 'ends';
   readonly rule: Rule;
 }
 
@@ -75,6 +75,7 @@ export async function visitDeciding(
 const EFFECTS: Readonly<Partial<Record<Outcome['kind'], ReachedRule['effect']>>> = {
   masquerades: 'masquerades',
   untracks: 'untracks',
+  rewrites: 'rewrites',
   ends: 'ends',
   returns: 'ends',
   else: 'ends',
@@ -176,9 +177,9 @@ function oppositeOf({ conditions, destinations }: Rule): Condition | undefined {
 }
 
 /** What is of interest wherever the agent's own chain is. */
-const LEADING_ON: readonly Outcome['kind'][] = ['jump', 'goto', 'masquerades', 'untracks'];
+const LEADING_ON: readonly Outcome['kind'][] = ['jump', 'goto', 'masquerades', 'untracks', 'rewrites'];
 /** After these, packets go on in the same chain. */
-const GOING_ON: readonly Outcome['kind'][] = ['jump', 'own', 'goes on', 'untracks'];
+const GOING_ON: readonly Outcome['kind'][] = ['jump', 'own', 'goes on', 'untracks', 'rewrites'];
 
 function distinct(conditions: readonly Condition[]): readonly Condition[] {
   return [...new Map(conditions.map((one) => [one.text, one])).values()];

@@ -25,6 +25,8 @@ export interface NodeOptions {
   readonly ownChain: string;
   /** The mode that the agent uses, and how its commands are called, as `detectMode` has found; undefined for neither. */
   readonly iptables: Dataplane['iptables'];
+  /** Whether to read the chains of type filter too, except those of iptables, which has no words for what is looked for in them. */
+  readonly withFilters?: boolean;
 }
 
 /** The rules of the node that may masquerade, or keep packets of pods from connection tracking. */
@@ -57,7 +59,8 @@ export async function readNode(
   // As for connections (`readFlows`): V8 would take what is made of a rule for long-lived, and 18,000 rules make 10 MB of garbage.
   setFlagsFromString('--no-allocation-site-pretenuring');
   const reader = { host, options, budget };
-  const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
+  const all = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
+  const listed = all?.filter((base) => !base.isFilter || (options.withFilters && !isOfIptables(base)));
   const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
   const baseChains: BaseChain[] = [];
   for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
@@ -79,7 +82,7 @@ export async function readNode(
     unread: [...new Set(unread)],
     skipped: [...new Set(skipped.map(({ base }) => skippedText(base)))],
     samePriority: skipped
-      .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT)
+      .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT && !base.isFilter)
       .map(({ family, base }) => ({ family, chainText: chainTextOf(base) })),
   };
 }
@@ -114,7 +117,19 @@ function nativeChains(family: Family, listed: readonly NatChain[] = []): readonl
   const families: readonly string[] = [family, 'inet'];
   return listed
     .filter((base) => ![TABLE, INTERIM_TABLE].includes(base.table) && families.includes(base.family))
-    .toSorted((a, b) => Number(isIptables(b, family)) - Number(isIptables(a, family)));
+    .toSorted((a, b) => rankOf(b, family) - rankOf(a, family));
+}
+
+/** That of iptables first, those of type filter last: the budget may not suffice for all. */
+function rankOf(base: NatChain, family: Family): number {
+  return base.isFilter ? -1 : Number(isIptables(base, family));
+}
+
+/** Whether it is a chain of type filter that iptables-nft has made. */
+function isOfIptables({ family, table, chain }: NatChain): boolean {
+  return (
+    family !== 'inet' && /^(?:raw|mangle|filter|security)$/.test(table) && /^P(?:RE|OST)ROUTING$/.test(chain)
+  );
 }
 
 function isSkipped({ table }: NatChain): boolean {
@@ -163,7 +178,8 @@ async function readNative(
 ): Promise<BaseChain | undefined> {
   if (host.netlink === undefined) return undefined;
   const own = options.iptables === undefined ? HOOK.priority : SRCNAT;
-  const chain = { chainText: chainTextOf(base), family, name: base.chain, isAfterOwn: base.priority > own };
+  const { isFilter = false, priority, chain: name } = base;
+  const chain = { chainText: chainTextOf(base), family, name, isFilter, isAfterOwn: priority > own };
   const rules = createNftReader(host.netlink, base, family, options.ownChain, budget);
   return await readBaseChain(chain, MOST_CHAINS.nft, rules);
 }

@@ -62,7 +62,12 @@ async function askNode(
   const options = dataplaneOptions(flags);
   const families = [...new Set(addresses.map(({ family }) => family))];
   const places = await survey(options, host, retry, families);
-  const nodeOptions = { families, ownChain: options.chain, iptables: places.dataplane.iptables };
+  const nodeOptions = {
+    families,
+    ownChain: options.chain,
+    iptables: places.dataplane.iptables,
+    withFilters: true,
+  };
   const read = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
   const node = await retrying(read, retry);
   const budget = new Budget(COMMAND_LIMITS);

@@ -48,6 +48,8 @@ function encodeStatement(family: Family, statement: Statement): readonly KnownEx
     case 'masquerade':
     case 'snat':
       return encodeTranslation(family, statement);
+    case 'set':
+      throw new TypeError(`cannot write ${statement.key} set ${statement.value}`);
     case 'vmap':
       throw new TypeError(`cannot write a map of ${statement.keyText}`);
     case 'other':

@@ -107,6 +107,8 @@ export function outcomeOf(family: Family, statement: Statement): Outcome | undef
         /^snat to (.*?)(?: random| persistent| fully-random)*$/.exec(statementText(family, statement)) ?? [];
       return { kind: 'masquerades', to };
     }
+    case 'set':
+      return /^ip6? [sd]addr$/.test(statement.key) ? { kind: 'rewrites' } : undefined;
     case 'verdict':
       if (statement.chain !== undefined)
         return { kind: statement.verdict === 'goto' ? 'goto' : 'jump', chain: statement.chain };
