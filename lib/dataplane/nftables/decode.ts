@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Range } from '../../cidr/ranges.ts';
+import { hostBitsOf, type Range } from '../../cidr/ranges.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
 import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS, VERDICT_REGISTER } from './encode.ts';
@@ -337,10 +337,9 @@ function maskedMatch(
   if (operation !== CMP.eq && operation !== CMP.neq) return undefined;
   const [bits, first] = [numberIn(order, mask), numberIn(order, compared)];
   const not = operation === CMP.neq && { isNot: true };
-  const size = (1n << BigInt(8 * bytes)) - bits;
-  const isPrefix = order === 'network' && (size & (size - 1n)) === 0n && first % size === 0n;
-  if (!isPrefix) return { kind: 'match', key, mask: bits, value: first, ...not };
-  return { kind: 'match', key, range: { first, last: first + size - 1n }, ...not };
+  const range = { first, last: first + (1n << BigInt(8 * bytes)) - bits - 1n };
+  const isPrefix = order === 'network' && hostBitsOf(range) !== undefined;
+  return { kind: 'match', key, ...(isPrefix ? { range } : { mask: bits, value: first }), ...not };
 }
 
 function verdictOf(expression: Extract<KnownExpression, { name: 'immediate' }>): Statement {
