@@ -201,8 +201,8 @@ export class NfTables implements Disposable {
   }
 
   /**
-   * The base chains of all tables that may masquerade, or keep packets which come in from connection tracking. Of the other
-   * chains it keeps nothing.
+   * The base chains of all tables that may masquerade, keep packets which come in from connection tracking, or write addresses
+   * into packets. Of the other chains it keeps nothing.
    */
   async natChains(): Promise<readonly NatChain[]> {
     const request = { type: READABLE.chain.type, flags: NLM_F.dump, protocol: 0, attributes: [] };
