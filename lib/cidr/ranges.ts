@@ -46,11 +46,17 @@ export function meetsSome({ first, last }: Range, ranges: readonly Range[]): boo
 export function formatRange(family: Family, { first, last }: Range): string {
   const text = formatAddress({ family, value: first });
   if (first === last) return text;
+  const hostBits = hostBitsOf({ first, last });
+  return hostBits === undefined
+    ? `${text}-${formatAddress({ family, value: last })}`
+    : `${text}/${ADDRESS_BITS[family] - hostBits}`;
+}
+
+/** How many bits at the end are free in a range that is a prefix; undefined for any other range. */
+export function hostBitsOf({ first, last }: Range): number | undefined {
   const size = last - first + 1n;
-  const hostBits = size.toString(2).length - 1;
-  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
-  if (isPrefix) return `${text}/${ADDRESS_BITS[family] - hostBits}`;
-  return `${text}-${formatAddress({ family, value: last })}`;
+  const bits = size.toString(2).length - 1;
+  return size === 1n << BigInt(bits) && first % size === 0n ? bits : undefined;
 }
 
 /** Reads an address, a prefix, or two addresses with a dash between them; undefined for any other text. */

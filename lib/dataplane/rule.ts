@@ -16,6 +16,8 @@ export type Outcome =
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /** No NAT sees the packet any more, because connection tracking is not to see it: NOTRACK, in a chain before that. */
   | { readonly kind: 'untracks' }
+  /** Writes another address into the packet, which goes on: NAT that connection tracking does not know of. */
+  | { readonly kind: 'rewrites' }
   /** Leads to the agent's own chain. */
   | { readonly kind: 'own' }
   /** The next rule follows. It is a guess for a target that is not known. */
@@ -41,6 +43,29 @@ export interface Condition {
   readonly isSteady: boolean;
   /** The sources that it asks for; undefined if it asks for something else. */
   readonly sources?: RangeSet | undefined;
+  /** The link by which it wants packets to leave, or not to leave. */
+  readonly output?: OutputTest | undefined;
+  /** What is so for packets for which this is not so, if a packet gives every rule the same answer and this is negated. */
+  readonly opposite?: Condition | undefined;
+}
+
+/** The name of a link, or with a star at its end the beginning of names. */
+interface OutputTest {
+  readonly name: string;
+  readonly isNot: boolean;
+}
+
+/** Whether packets that leave by a link are those that the test asks for. */
+export function leavesBy({ name, isNot }: OutputTest, link: string): boolean {
+  const isLink = name.endsWith('*') ? link.startsWith(name.slice(0, -1)) : link === name;
+  return isLink !== isNot;
+}
+
+/** Whether no packet fulfils all of the conditions, because it leaves by one link. */
+export function areContrary(conditions: readonly Condition[]): boolean {
+  const asked = conditions.flatMap(({ output }) => output ?? []);
+  const one = asked.find(({ name, isNot }) => !isNot && !name.endsWith('*'));
+  return one !== undefined && !asked.every((test) => leavesBy(test, one.name));
 }
 
 /** What one match of a rule asks: some destinations, a condition, or nothing that could fail. */

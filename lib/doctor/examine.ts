@@ -9,6 +9,7 @@ import type { RuleLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
+import { Budget, COMMAND_LIMITS } from '../foreign/budget.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
@@ -109,10 +110,15 @@ async function examineKernel(
     }
     await collect(async () => {
       const { iptables } = dataplane;
-      const nodeOptions = { families, ownChain: options.chain, iptables };
-      const node = await retrying(() => readNode(host, nodeOptions), retry);
+      const nodeOptions = { families, ownChain: options.chain, iptables, withFilters: true };
+      const readAll = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
+      const node = await retrying(readAll, retry);
       read.push(...node.baseChains.map(({ chainText }) => chainText), ...node.skipped);
-      const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family));
+      const policies = families.map((family) =>
+        config === undefined ? family : compilePolicy(config, family),
+      );
+      if (config === undefined)
+        read.push('foreign rules that prevent masquerading: not looked for, because the config is invalid');
       return [
         ...orderFindings(node, acceptForeign),
         ...(await foreignFindings(node, policies, acceptForeign)),

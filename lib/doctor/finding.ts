@@ -29,6 +29,7 @@ export const FINDING_MEANING = {
   'foreign-rule': 'a foreign rule may masquerade traffic that the config does not masquerade',
   'foreign-exemption':
     'a foreign rule may keep traffic that the config masquerades from getting an address of the node',
+  'stateless-nat': 'a foreign rule may change addresses without connection tracking',
   'kube-proxy-order':
     'kube-proxy uses nftables, the agent iptables: which rules run first depends on restarts',
   'bpf-masquerade': 'BPF programs may masquerade past all rules',

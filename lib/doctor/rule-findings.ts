@@ -13,14 +13,18 @@ import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
+import { noAnswer } from '../dataplane/netlink.ts';
+import type { Rule } from '../dataplane/rule.ts';
 import { authorOf, isAccepted } from '../foreign/author.ts';
-import { findForeign } from '../foreign/find.ts';
+import type { BaseChain } from '../foreign/base-chain.ts';
+import { Budget, COMMAND_LIMITS, MOST_FOUND, TooManyRules } from '../foreign/budget.ts';
+import { type Effect, findForeign } from '../foreign/find.ts';
 import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { counted, truncated } from '../text/words.ts';
-import type { Finding } from './finding.ts';
+import type { Finding, FindingKind } from './finding.ts';
 
 export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
   if (plan === undefined) return [];
@@ -40,35 +44,60 @@ function changesOf(plan: Plan): readonly string[] {
 /**
  * The findings about rules after the agent's jump, foreign rules, and unreadable rules.
  *
+ * @param policies the families if the config is invalid
  * @param accepted the ids of authors whose rules are not reported
  */
 export async function foreignFindings(
   node: NodeRules,
-  policies: readonly Policy[],
+  policies: readonly (Policy | Family)[],
   accepted: readonly string[],
 ): Promise<readonly Finding[]> {
   const { baseChains } = node;
-  const { findings: all, unread } = await findForeign(node, policies, accepted, createIsLocal());
+  const budget = new Budget(COMMAND_LIMITS);
+  const { findings: all, unread } = await findForeign(node, policies, accepted, createIsLocal(), budget);
   const findings = all.filter(({ isAccepted }) => !isAccepted);
-  const followers = baseChains.flatMap(({ chainText, family, name, chains }): Finding[] => {
-    const rules = chains.get(name) ?? [];
-    const jump = rules.findLastIndex(({ outcome }) => outcome.kind === 'own');
-    const texts = jump === -1 ? [] : rules.slice(jump + 1).map(({ text }) => text);
-    const evidence = texts.filter((text) => !isAccepted(authorOf(chainText, [text]), text, accepted));
-    if (evidence.length === 0) return [];
+  const followers: Finding[] = [];
+  for (const base of baseChains) {
+    const { chainText, family } = base;
+    const isMeant = (text: string) => isAccepted(authorOf(chainText, [text]), text, accepted);
+    const evidence = (await textsBehindOwn(base)).filter((text) => !isMeant(text));
+    if (evidence.length === 0) continue;
     const message = `the agent's jump is not the last rule of ${chainText}: the rules after it see traffic that the agent does not masquerade`;
     const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
-    return [{ kind: 'jump-not-last', family, message, evidence, remedy }];
-  });
+    followers.push({ kind: 'jump-not-last', family, message, evidence, remedy });
+  }
   const foreign = findings.map(({ effect, family, message, evidence, remedy }): Finding => {
-    const kind = effect === 'masquerades' ? 'foreign-rule' : 'foreign-exemption';
-    return { kind, family, message, evidence, remedy };
+    return { kind: KINDS[effect], family, message, evidence, remedy };
   });
   const blind = unread.map((what): Finding => {
     const remedy = 'this is a limit of one reading, or an error: look at these rules by hand';
     return { kind: 'not-read', message: 'foreign rules may be hidden', evidence: [what], remedy };
   });
   return [...followers, ...foreign, ...blind];
+}
+
+const KINDS: Readonly<Record<Effect, FindingKind>> = {
+  masquerades: 'foreign-rule',
+  rewrites: 'stateless-nat',
+  exempts: 'foreign-exemption',
+  untracks: 'foreign-exemption',
+};
+
+/** The rules of a base chain behind the last one that leads to the agent's own, at most 1,000. */
+async function textsBehindOwn({ name, chains }: BaseChain): Promise<readonly string[]> {
+  const chain = chains.get(name);
+  const texts: string[] = [];
+  let toOwn = chain?.toOwn ?? 0;
+  if (chain === undefined || toOwn === 0) return texts;
+  const visit = ({ outcome, text }: Rule) => {
+    if (outcome.kind === 'own') toOwn -= 1;
+    else if (toOwn === 0 && texts.length < MOST_FOUND) texts.push(text);
+  };
+  await chain.each(visit, new Budget(COMMAND_LIMITS)).catch((error: unknown) => {
+    // Whoever looks for foreign rules in it says so.
+    if (!(error instanceof TooManyRules)) noAnswer(error);
+  });
+  return texts;
 }
 
 /**

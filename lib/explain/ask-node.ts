@@ -5,6 +5,7 @@ import type { MergedConfig } from '../config/config.ts';
 import { kubeProxyDropsInvalid } from '../doctor/invalid-packets.ts';
 import { bpfLinks } from '../doctor/machine-findings.ts';
 import { destinationsOf } from '../flows/destinations.ts';
+import { Budget, COMMAND_LIMITS } from '../foreign/budget.ts';
 import { readNode } from '../foreign/read-node.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
@@ -32,11 +33,24 @@ export async function askNode(
   const families = [...new Set(addresses.map(({ family }) => family))];
   const { host, dataplane, retry } = access;
   const places = await survey(access, families);
-  const nodeOptions = { families, ownChain: dataplane.chain, iptables: places.dataplane.iptables };
-  const node = await retrying(() => readNode(host, nodeOptions), retry);
+  const nodeOptions = {
+    families,
+    ownChain: dataplane.chain,
+    iptables: places.dataplane.iptables,
+    withFilters: true,
+  };
+  const read = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
+  const node = await retrying(read, retry);
+  const budget = new Budget(COMMAND_LIMITS);
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
-  const common = { node, bpf: await bpfLinks(host), own: usableSourceAddresses(), isOwn: createIsLocal() };
+  const common = {
+    node,
+    budget,
+    bpf: await bpfLinks(host),
+    own: usableSourceAddresses(),
+    isOwn: createIsLocal(),
+  };
   const reached = await findDestinations(addresses, from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {

@@ -3,9 +3,10 @@ import { formatRange, sameRanges } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { KernelVerdict, KernelVerdicts } from '../dataplane/dataplane.ts';
 import { verdictAt } from '../dataplane/kernel-verdicts.ts';
+import type { Budget } from '../foreign/budget.ts';
 import { explainForeign, type ForeignVerdict } from '../foreign/find.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
-import { egressText } from '../node/egress.ts';
+import { egressOf } from '../node/egress.ts';
 import { type Decision, decide } from '../policy/decision.ts';
 import {
   type Address,
@@ -84,6 +85,8 @@ export interface ObservedNode extends ObservedPlaces {
   readonly own: readonly OwnAddress[];
   readonly isOwn: (address: Address) => boolean;
   readonly node: NodeRules;
+  /** What it may still cost to read them again. */
+  readonly budget: Budget;
   /** Links of programs that may masquerade past all rules. */
   readonly bpf: readonly string[];
   /** Whether kube-proxy drops packets that conntrack refuses. */
@@ -112,7 +115,15 @@ export async function explainedLive(
     from === undefined &&
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
-  const verdict = await explainForeign(observed.node, address, from, observed.isOwn);
+  const egress = from && (await egressOf(address, from, masqueradedAs(kernel)));
+  const verdict = await explainForeign(
+    observed.node,
+    address,
+    from,
+    egress?.links,
+    observed.isOwn,
+    observed.budget,
+  );
   return {
     ...said,
     live: {
@@ -123,7 +134,7 @@ export async function explainedLive(
       foreign: { ...verdict, unread: [...observed.unread, ...verdict.unread] },
       bpf: observed.bpf,
       invalid: { agent: used.invalid, kubeProxyDrops: observed.kubeProxyDrops },
-      egress: from && (await egressText(address, from, masqueradedAs(kernel))),
+      egress: egress?.text,
     },
   };
 }

@@ -128,6 +128,16 @@ const SIGNATURES: Readonly<Record<string, readonly [name: string, pattern: RegEx
     /\bSUBMARINER-|\bSM-GN-/,
     'accept it: pods of other clusters are reached through it',
   ],
+  'kube-vip': [
+    'kube-vip',
+    /\ba3ViZS12aXAK=kube-vip\b/,
+    'remove the annotation kube-vip.io/egress from the Service of these pods, or list the destinations in kube-vip.io/egress-denied-networks; if it is meant, accept it',
+  ],
+  egressgateway: [
+    'EgressGateway (spidernet-io)',
+    /\bEGRESSGATEWAY-|\begw:/,
+    'list in destSubnet of the EgressPolicy or EgressClusterPolicy of these pods only the destinations that it is for; if it is meant, accept it',
+  ],
   istio: [
     'Istio (ambient mode)',
     /\bISTIO_POSTRT\b|\bistio-inpod-/,

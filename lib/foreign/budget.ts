@@ -1,13 +1,23 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Host } from '../dataplane/host.ts';
+import { MOST_OF_CHAIN } from '../dataplane/iptables/list-chain.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
+import type { MostRules } from '../netlink/nf-tables.ts';
 
 /**
- * Milliseconds of CPU to read foreign rules, and to find out which of them packets reach. Other programs write as many as
- * they like, and what the agent says about them is only advice.
+ * What it may cost the agent, beside its work, to read the chains of a node, and again to find out which rules packets reach.
+ * Other programs write as many as they like, and what the agent says about them is only advice.
  */
-export const READ_MS = 300;
-export const ANALYSE_MS = 25;
+export const AGENT_LIMITS: Limits = { cpuMs: 300, chain: MOST_OF_CHAIN };
+/** The same for a command, for which somebody waits: no more than 100,000 rules take. */
+export const COMMAND_LIMITS: Limits = { cpuMs: 10_000 };
+
+interface Limits {
+  /** Milliseconds of CPU. */
+  readonly cpuMs: number;
+  /** Of one chain over netlink. */
+  readonly chain?: MostRules;
+}
 
 /** Bytes that all tools of one reading print. */
 export const OUTPUT_BYTES = 8 * 1024 * 1024;
@@ -18,8 +28,8 @@ export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** What is read of one set over netlink. */
 export const MOST_ELEMENTS = 4_000;
 
-/** Rules and chains that one reading of a node takes over netlink. */
-export const MOST_RULES = 20_000;
+/** Chains, and elements of sets, that one reading of a node keeps: some 5 MB. */
+export const MOST_KEPT = 20_000;
 
 /** Most chains to read of one base chain: in legacy mode each costs a process that loads the whole table. */
 export const MOST_CHAINS: Readonly<Record<IptablesMode, number>> = { nft: 2_000, legacy: 32 };
@@ -30,7 +40,8 @@ const AT_ONCE = 500;
 /** To ask for the CPU time takes 3 µs. */
 const BETWEEN_CHECKS = 16;
 
-/** How many findings about foreign rules are reported. */
+/** How many foreign rules that decide otherwise than the config are kept, and how many findings about them are reported. */
+export const MOST_FOUND = 1_000;
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */
@@ -41,22 +52,20 @@ export class TooManyRules extends Error {
   }
 }
 
-/**
- * What it may still cost to read the foreign rules of a node once, or to analyse them: milliseconds of CPU, rules to read
- * and bytes that tools print.
- */
+/** What it may still cost to read the foreign rules of a node once, or to analyse them. */
 export class Budget {
+  readonly limits: Limits;
   readonly #cpuNow: () => number;
-  readonly #allMs: number;
   #cpuMs: number;
   #outputBytes = OUTPUT_BYTES;
   #started = 0;
-  #rules = MOST_RULES;
+  #checks = 0;
+  #kept = 0;
 
   /** @param cpuNow the CPU time that this thread has used so far, in milliseconds */
-  constructor(cpuMs: number, cpuNow = threadCpuMs) {
-    this.#allMs = cpuMs;
-    this.#cpuMs = cpuMs;
+  constructor(limits: Limits, cpuNow = threadCpuMs) {
+    this.limits = limits;
+    this.#cpuMs = limits.cpuMs;
     this.#cpuNow = cpuNow;
   }
 
@@ -65,12 +74,13 @@ export class Budget {
    *
    * @throws {TooManyRules}
    */
-  async work<Result>(part: () => Result): Promise<Result> {
+  async work<Result>(part: () => Result | Promise<Result>): Promise<Result> {
     await setImmediate();
     this.#started = this.#cpuNow();
+    this.#checks = 0;
     this.check();
     try {
-      return part();
+      return await part();
     } finally {
       this.#cpuMs -= this.#cpuNow() - this.#started;
     }
@@ -81,35 +91,33 @@ export class Budget {
    *
    * @throws {TooManyRules}
    */
-  async map<Value, Result>(
-    values: readonly Value[],
-    part: (value: Value) => Result,
-  ): Promise<readonly Result[]> {
-    const results: Result[] = [];
+  async each<Value>(values: readonly Value[], part: (value: Value) => void): Promise<void> {
     for (let start = 0; start < values.length; start += AT_ONCE) {
       await this.work(() => {
-        for (const [index, value] of values.slice(start, start + AT_ONCE).entries()) {
-          if (index % BETWEEN_CHECKS === 0) this.check();
-          results.push(part(value));
+        for (const value of values.slice(start, start + AT_ONCE)) {
+          this.check();
+          part(value);
         }
       });
     }
-    return results;
   }
 
   /** @throws {TooManyRules} */
   check(): void {
-    if (this.#cpuNow() - this.#started > this.#cpuMs) throw new TooManyRules(`${this.#allMs} ms of CPU time`);
+    this.#checks += 1;
+    if (this.#checks % BETWEEN_CHECKS !== 1) return;
+    if (this.#cpuNow() - this.#started > this.#cpuMs)
+      throw new TooManyRules(`${this.limits.cpuMs} ms of CPU time`);
   }
 
   /**
-   * Takes note of what was read over netlink.
+   * Takes note of chains and elements that are kept.
    *
    * @throws {TooManyRules}
    */
-  count(rules: number): void {
-    this.#rules -= rules;
-    if (this.#rules < 0) throw new TooManyRules(`${MOST_RULES} rules`);
+  keep(count: number): void {
+    this.#kept += count;
+    if (this.#kept > MOST_KEPT) throw new TooManyRules(`${MOST_KEPT} chains and elements of sets`);
   }
 
   /** The same host, but what its tools print counts: they throw TooManyRules beyond the limits. */

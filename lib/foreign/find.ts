@@ -3,6 +3,7 @@ import {
   complement,
   formatRange,
   intersection,
+  nothing,
   prefixesOf,
   type RangeSet,
   rangeOf,
@@ -11,20 +12,21 @@ import {
   union,
 } from '../cidr/ranges.ts';
 import { MULTICAST } from '../cidr/reserved.ts';
-import type { Rule } from '../dataplane/rule.ts';
+import { type Condition, leavesBy, type Rule } from '../dataplane/rule.ts';
+import { NetlinkError } from '../netlink/error.ts';
 import { notMasqueradedDestinations } from '../policy/flatten.ts';
 import { allowedSources, type Policy } from '../policy/policy.ts';
 import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { truncated, truncatedText } from '../text/words.ts';
 import { type Author, authorOf, isAccepted, UNKNOWN_ID } from './author.ts';
-import type { BaseChain } from './base-chain.ts';
-import { ANALYSE_MS, Budget, MOST_FINDINGS, TooManyRules } from './budget.ts';
+import type { BaseChain, ReadChain } from './base-chain.ts';
+import { AGENT_LIMITS, Budget, MOST_FINDINGS, MOST_FOUND, TooManyRules } from './budget.ts';
 import { type ReachedRule, visitDeciding } from './reach.ts';
 import type { NodeRules } from './read-node.ts';
 
-/** What a foreign rule may do to packets, against the config: give them an address of the node, or keep them from getting it. */
-export type Effect = 'masquerades' | 'exempts' | 'untracks';
+/** What a foreign rule may do to packets, against the config: give them an address of the node, keep them from getting it, or write one into them. */
+export type Effect = 'masquerades' | 'exempts' | 'untracks' | 'rewrites';
 
 /** A foreign rule that may decide otherwise than the config about packets to some destinations. */
 export interface ForeignRule {
@@ -88,28 +90,41 @@ export interface Interest {
 /** No address is the node's own: for whoever cannot know. */
 const NOT_OWN = () => false;
 
-/** What must not happen to packets that a policy decides about. Nobody masquerades multicast. */
-export function interestOf(policy: Policy, isOwn: Interest['isOwn'] = NOT_OWN): Interest {
+/**
+ * What must not happen to packets that a policy decides about. Nobody masquerades multicast.
+ *
+ * @param policy only a family if the policy is not known: then any masquerading is of interest, but nothing that prevents it
+ */
+export function interestOf(policy: Policy | Family, isOwn: Interest['isOwn'] = NOT_OWN): Interest {
+  const family = familyOf(policy);
+  const multicast = rangeSet(
+    family,
+    MULTICAST[family].map(({ prefix }) => rangeOf(prefix)),
+  );
+  if (typeof policy === 'string') return { inside: complement(multicast), outside: nothing(family), isOwn };
   const inside = notMasqueradedDestinations(policy);
-  const multicast = MULTICAST[policy.family].map(({ prefix }) => rangeOf(prefix));
-  const outside = complement(union(inside, rangeSet(policy.family, multicast)));
-  return { inside, outside, sources: allowedSources(policy), isOwn };
+  return { inside, outside: complement(union(inside, multicast)), sources: allowedSources(policy), isOwn };
+}
+
+function familyOf(policy: Policy | Family): Family {
+  return typeof policy === 'string' ? policy : policy.family;
 }
 
 /**
  * Finds the rules of a node that may decide otherwise than the policies, by author and base chain.
  *
+ * @param policies a family for one that is not known
  * @param accepted what the operator knows and accepts, as --accept-foreign names it
  */
 export async function findForeign(
   { baseChains, unread }: Pick<NodeRules, 'baseChains' | 'unread'>,
-  policies: readonly Policy[],
+  policies: readonly (Policy | Family)[],
   accepted: readonly string[] = [],
   isOwn: Interest['isOwn'] = NOT_OWN,
-  budget = new Budget(ANALYSE_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<ForeignFindings> {
   const words = new Set(unread);
-  const groups: { readonly group: ForeignGroup; readonly policy: Policy }[] = [];
+  const groups: { readonly group: ForeignGroup; readonly policy: Policy | Family }[] = [];
   for (const policy of policies) {
     const found = await findForeignRules(baseChains, interestOf(policy, isOwn), budget);
     for (const what of found.unread) words.add(what);
@@ -132,34 +147,49 @@ export interface ForeignVerdict {
   readonly unread: readonly string[];
 }
 
-/** Which foreign rules decide about packets to an address that is not one of the node's own, from an address or from any. */
+/**
+ * Which foreign rules decide about packets to an address that is not one of the node's own.
+ *
+ * @param from where they come from; undefined for anywhere
+ * @param links by which they leave; none if that is not known
+ */
 export async function explainForeign(
   { baseChains, unread }: Pick<NodeRules, 'baseChains' | 'unread'>,
   address: Address,
   from?: Address,
+  links: readonly string[] = [],
   isOwn: Interest['isOwn'] = NOT_OWN,
-  budget = new Budget(ANALYSE_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<ForeignVerdict> {
   const { family } = address;
   const only = setOf(address);
-  const narrow = (rule: Rule): readonly Rule[] => {
-    if (!meet(rule.destinations, only)) return [];
-    if (from === undefined) return [rule];
-    // Whether a packet comes from there is known.
-    const asked = rule.conditions.map((one) => one.sources && meet(one.sources, setOf(from)));
-    if (asked.includes(false)) return [];
-    return [{ ...rule, conditions: rule.conditions.filter((_, index) => asked[index] === undefined) }];
+  /** What the condition asks is known: true or false; undefined if it is not. */
+  const answerTo = ({ sources, output }: Condition): boolean | undefined => {
+    if (sources !== undefined) return from && meet(sources, setOf(from));
+    if (output === undefined) return undefined;
+    const [answer, ...more] = new Set(links.map((link) => leavesBy(output, link)));
+    return more.length === 0 ? answer : undefined;
+  };
+  const narrow = (rule: Rule): Rule => {
+    const answers = rule.conditions.map(answerTo);
+    const isFor = meet(rule.destinations, only) && !answers.includes(false);
+    // A rule that leads to the agent's own chain counts, whether or not the packets take it.
+    if (!isFor) return { ...rule, destinations: nothing(family) };
+    return { ...rule, conditions: rule.conditions.filter((_, index) => answers[index] === undefined) };
   };
   const narrowed = baseChains
     .filter((base) => base.family === family)
     .map((base): BaseChain => {
-      const chains = [...base.chains].map(([name, rules]) => [name, rules.flatMap(narrow)] as const);
+      const chains = [...base.chains].map(([name, chain]): [string, ReadChain] => {
+        const each: ReadChain['each'] = (visit, spent) => chain.each((rule) => visit(narrow(rule)), spent);
+        return [name, { ...chain, each }];
+      });
       return { ...base, chains: new Map(chains) };
     });
   const interest = { inside: only, outside: only, isOwn };
   const { rules, unread: more } = await findForeignRules(narrowed, interest, budget);
   return {
-    masquerading: rules.filter(({ effect }) => effect === 'masquerades'),
+    masquerading: rules.filter(({ effect }) => effect === 'masquerades' || effect === 'rewrites'),
     exempting: rules.filter(({ effect }) => effect !== 'masquerades'),
     unread: [...unread, ...more],
   };
@@ -177,32 +207,42 @@ function meet(a: RangeSet, b: RangeSet): boolean {
 export async function findForeignRules(
   baseChains: readonly BaseChain[],
   interest: Interest,
-  budget = new Budget(ANALYSE_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<{ readonly rules: readonly ForeignRule[]; readonly unread: readonly string[] }> {
   const rules = new Map<string, ForeignRule>();
-  try {
-    for (const base of baseChains) {
-      if (base.family !== interest.inside.family) continue;
+  const unread: string[] = [];
+  for (const base of baseChains) {
+    if (base.family !== interest.inside.family) continue;
+    try {
       await visitDeciding(base, budget, (reached) => {
+        if (base.isFilter && reached.effect !== 'rewrites') return;
         for (const effect of effectsOf(reached, interest)) {
-          const wanted = effect === 'masquerades' ? interest.inside : interest.outside;
+          const wanted = wantedBy(effect, interest);
           const destinations = intersection(reached.destinations, wanted);
           if (destinations.ranges.length === 0 || isHarmless(reached, effect, interest)) continue;
           const rule = foreignRule(base, reached, effect, destinations);
           rules.set(rule.key, rule);
+          if (rules.size > MOST_FOUND) throw new TooManyRules(`${MOST_FOUND} that decide otherwise`);
         }
       });
+    } catch (error) {
+      if (error instanceof NetlinkError) unread.push(`${base.chainText}: ${error.message}`);
+      else if (error instanceof TooManyRules)
+        return { rules: [...rules.values()], unread: [...unread, error.message] };
+      else throw error;
     }
-    return { rules: [...rules.values()], unread: [] };
-  } catch (error) {
-    if (!(error instanceof TooManyRules)) throw error;
-    return { rules: [...rules.values()], unread: [error.message] };
   }
+  return { rules: [...rules.values()], unread };
+}
+
+function wantedBy(effect: Effect, { inside, outside }: Interest): RangeSet {
+  if (effect === 'rewrites') return union(inside, outside);
+  return effect === 'masquerades' ? inside : outside;
 }
 
 /** NAT to another address than the node's, before the agent's rules or perhaps before them, masquerades and exempts. */
 function effectsOf({ effect, rule, isBeforeOwn }: ReachedRule, { isOwn }: Interest): readonly Effect[] {
-  if (effect === 'untracks') return [effect];
+  if (effect === 'untracks' || effect === 'rewrites') return [effect];
   // Of another base chain, what the agent's chain does not follow, its rules see all the same.
   if (effect !== 'masquerades') return isBeforeOwn ? ['exempts'] : [];
   const to = rule.outcome.kind === 'masquerades' ? rule.outcome.to : undefined;
@@ -229,9 +269,12 @@ function foreignRule(
   };
 }
 
-/** Conditions and comments of rules for packets that are not of pods, that proxies send, or that pods send to themselves. */
+/**
+ * Conditions and comments of rules for packets that are not of pods, that proxies send, or that pods send to themselves. By the
+ * management port of OVN-Kubernetes packets leave the node's own network for that of pods, which answer only if it is their source.
+ */
 const HARMLESS =
-  /\bKUBE-(?:6-)?LOOP-BACK\b|^(?:output interface|oifname|oif) "?lo"?$|^(?:addrtype src-type LOCAL|fib saddr type local)$|^owner |\bcilium: NOTRACK for (?:L7 )?proxy\b/;
+  /\bKUBE-(?:6-)?LOOP-BACK\b|^(?:output interface|oifname|oif) "?(?:lo|ovn-k8s-mp\d+)"?$|^(?:addrtype src-type LOCAL|fib saddr type local)$|^owner |\bcilium: NOTRACK for (?:L7 )?proxy\b/;
 
 /** The addresses that a pod can have: not those of loopback, from which Docker's name server answers in nodes of kind. */
 const OF_PODS: Readonly<Record<Family, RangeSet>> = {
@@ -279,11 +322,19 @@ const MAY: Readonly<Record<Effect, (destinations: string) => string>> = {
   masquerades: (to) => `may masquerade traffic to ${to}, which the config does not masquerade`,
   exempts: (to) =>
     `may keep traffic to ${to}, which the config masquerades, from getting an address of the node`,
+  rewrites: (to) =>
+    `may change addresses of traffic to ${to} without connection tracking: to the agent's rules it has another source or destination, and answers are not changed back`,
   untracks: (to) =>
     `may keep traffic to ${to}, which the config masquerades, from connection tracking, so that no NAT sees it`,
 };
 
-function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[]): ForeignFinding {
+function mayText(effect: Effect, destinations: string, isKnown: boolean): string {
+  return effect === 'masquerades' && !isKnown
+    ? `may masquerade traffic to ${destinations}; what the config says about that is not known, because it is invalid`
+    : MAY[effect](destinations);
+}
+
+function finding(group: ForeignGroup, policy: Policy | Family, accepted: readonly string[]): ForeignFinding {
   const { key, effect, family, rules, author } = group;
   return {
     key,
@@ -293,7 +344,7 @@ function finding(group: ForeignGroup, policy: Policy, accepted: readonly string[
     isAccepted: rules.every((rule) => isAccepted(rule.author, rule.path.at(-1), accepted)),
     rules: rules.length,
     limitsSources: rules.every(({ conditions }) => conditions.some((text) => FROM_SOURCES.test(text))),
-    message: `${describeAuthor(group)} ${MAY[effect](concerned(policy, group))}`,
+    message: `${describeAuthor(group)} ${mayText(effect, concerned(policy, group), typeof policy !== 'string')}`,
     evidence: foreignEvidence(group),
     remedy: remedyOf(group),
   };
@@ -309,9 +360,13 @@ export function remedyOf({
   rules,
 }: Pick<ForeignGroup, 'effect' | 'author' | 'rules'>): string {
   const isOfAuthor = author.id !== UNKNOWN_ID && rules.every(({ translates }) => translates);
+  if (effect === 'rewrites')
+    return `if it is meant, accept it (--accept-foreign=${author.acceptAs}); if not, ${REMOVE}`;
   if (effect === 'masquerades' || isOfAuthor) return author.remedy;
-  return `if it is meant, list the destinations in nonMasqueradeCIDRs or accept it (--accept-foreign=${author.acceptAs}); if not, remove the rule where its program is configured, or delete it`;
+  return `if it is meant, list the destinations in nonMasqueradeCIDRs or accept it (--accept-foreign=${author.acceptAs}); if not, ${REMOVE}`;
 }
+
+const REMOVE = 'remove the rule where its program is configured, or delete it';
 
 /** A condition that names the sources of packets, as iptables or nft; not one that names all but some. */
 const FROM_SOURCES = /^(?:source|ip6? saddr) (?!not |!= )/;
@@ -337,13 +392,13 @@ export function foreignEvidence({ rules }: Pick<ForeignGroup, 'rules'>): readonl
 const NAMED = 4;
 
 /** The destinations that the rules concern: entries of the policy, or addresses that no entry names. */
-function concerned(policy: Policy, { effect, family, rules }: ForeignGroup): string {
+function concerned(policy: Policy | Family, { effect, family, rules }: ForeignGroup): string {
   const all = rangeSet(
     family,
     rules.flatMap(({ destinations }) => destinations.ranges),
   );
-  if (effect !== 'masquerades') {
-    if (sameRanges(all.ranges, interestOf(policy).outside.ranges)) return 'every destination';
+  if (effect !== 'masquerades' || typeof policy === 'string') {
+    if (sameRanges(all.ranges, wantedBy(effect, interestOf(policy)).ranges)) return 'every destination';
     return truncatedText(all.ranges, NAMED, (range) => formatRange(family, range));
   }
   const entries = policy.entries.filter(

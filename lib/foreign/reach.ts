@@ -1,5 +1,6 @@
 import type { Family } from '../cidr/address.ts';
 import {
+  complement,
   difference,
   everything,
   intersection,
@@ -8,8 +9,8 @@ import {
   rangeSet,
   union,
 } from '../cidr/ranges.ts';
-import type { Condition, Outcome, Rule } from '../dataplane/rule.ts';
-import type { BaseChain } from './base-chain.ts';
+import { areContrary, type Condition, type Outcome, type Rule } from '../dataplane/rule.ts';
+import type { BaseChain, ReadChain } from './base-chain.ts';
 import type { Budget } from './budget.ts';
 
 /** Packets that go through the chains. */
@@ -28,7 +29,7 @@ interface PacketSet {
 /** A rule that decides about packets, and the packets that may reach it; the last rule of their path is the rule itself. */
 export interface ReachedRule extends PacketSet {
   /** `ends`: the packets leave the base chain without NAT, or are dropped. */
-  readonly effect: 'masquerades' | 'untracks' | 'ends';
+  readonly effect: 'masquerades' | 'untracks' | 'rewrites' | 'ends';
   readonly rule: Rule;
 }
 
@@ -36,14 +37,14 @@ export interface ReachedRule extends PacketSet {
  * Visits the rules that decide about packets that may reach them. It takes each chain once, with the packets of all rules that
  * lead to it together, so it may name more packets than reach a rule, never fewer.
  *
- * @throws {TooManyRules}
+ * @throws {TooManyRules | NetlinkError}
  */
 export async function visitDeciding(
   base: BaseChain,
   budget: Budget,
   visit: (reached: ReachedRule) => void,
 ): Promise<void> {
-  const order = await budget.work(() => callersFirst(base, budget));
+  const order = callersFirst(base);
   const leading = chainsToOwn(base, order);
   const isBeforeOwn = leading.has(base.name) || base.isAfterOwn ? false : undefined;
   const start = {
@@ -54,26 +55,27 @@ export async function visitDeciding(
     isLast: true,
   };
   const entering = new Map<string, PacketSet>([[base.name, start]]);
-  for (const chain of order) {
-    const packets = entering.get(chain);
+  const reach = ({ rule, ...next }: Reached): void => {
+    const effect = EFFECTS[rule.outcome.kind];
+    if (effect !== undefined) visit({ rule, effect, ...next });
+    if (!('chain' in rule.outcome)) return;
+    const other = entering.get(rule.outcome.chain);
+    entering.set(rule.outcome.chain, other === undefined ? next : together(other, next));
+  };
+  for (const name of order) {
+    const packets = entering.get(name);
     if (packets === undefined) continue;
-    await budget.work(() => {
-      const rules = base.chains.get(chain) ?? [];
-      const lastToOwn = rules.findLastIndex((rule) => leadsToOwn(rule, leading));
-      for (const { rule, ...next } of reachedRules(packets, rules, lastToOwn, budget)) {
-        const effect = EFFECTS[rule.outcome.kind];
-        if (effect !== undefined) visit({ rule, effect, ...next });
-        if (!('chain' in rule.outcome)) continue;
-        const other = entering.get(rule.outcome.chain);
-        entering.set(rule.outcome.chain, other === undefined ? next : together(other, next));
-      }
-    });
+    const chain = base.chains.get(name);
+    const walk = new Walk(packets, leadingToOwn(chain, leading), reach);
+    await chain?.each((rule) => walk.meet(rule, leadsToOwn(rule, leading)), budget);
+    await budget.work(() => walk.end());
   }
 }
 
 const EFFECTS: Readonly<Partial<Record<Outcome['kind'], ReachedRule['effect']>>> = {
   masquerades: 'masquerades',
   untracks: 'untracks',
+  rewrites: 'rewrites',
   ends: 'ends',
   returns: 'ends',
   else: 'ends',
@@ -82,9 +84,14 @@ const EFFECTS: Readonly<Partial<Record<Outcome['kind'], ReachedRule['effect']>>>
 /** The chains that lead to the agent's own. */
 function chainsToOwn({ chains }: BaseChain, order: readonly string[]): ReadonlySet<string> {
   const leading = new Set<string>();
-  for (const name of order.toReversed())
-    if (chains.get(name)?.some((rule) => leadsToOwn(rule, leading))) leading.add(name);
+  for (const name of order.toReversed()) if (leadingToOwn(chains.get(name), leading) > 0) leading.add(name);
   return leading;
+}
+
+/** How many rules of the chain lead to the agent's own. */
+function leadingToOwn(chain: ReadChain | undefined, leading: ReadonlySet<string>): number {
+  const { targets, toOwn } = chain ?? { targets: [], toOwn: 0 };
+  return [...targets].reduce((sum, [name, rules]) => (leading.has(name) ? sum + rules : sum), toOwn);
 }
 
 function leadsToOwn({ outcome }: Rule, leading: ReadonlySet<string>): boolean {
@@ -92,16 +99,13 @@ function leadsToOwn({ outcome }: Rule, leading: ReadonlySet<string>): boolean {
 }
 
 /** The chains in an order in which each follows all that lead to it, unless they lead in a circle. */
-function callersFirst({ name: base, chains }: BaseChain, budget: Budget): readonly string[] {
+function callersFirst({ name: base, chains }: BaseChain): readonly string[] {
   const seen = new Set<string>();
   const order: string[] = [];
   const visit = (name: string): void => {
     if (seen.has(name)) return;
     seen.add(name);
-    for (const { outcome } of chains.get(name) ?? []) {
-      budget.check();
-      if ('chain' in outcome) visit(outcome.chain);
-    }
+    for (const target of chains.get(name)?.targets.keys() ?? []) visit(target);
     order.push(name);
   };
   visit(base);
@@ -110,72 +114,93 @@ function callersFirst({ name: base, chains }: BaseChain, budget: Budget): readon
 
 type Reached = Omit<ReachedRule, 'effect'>;
 
-/**
- * The rules of a chain that decide or lead on, and the packets that may reach them.
- *
- * @param lastToOwn the index of the last rule that leads to the agent's own chain; -1 if none does
- */
-function* reachedRules(
-  packets: PacketSet,
-  rules: readonly Rule[],
-  lastToOwn: number,
-  budget: Budget,
-): Generator<Reached> {
-  const taken = new TakenDestinations(packets.destinations.family);
-  const reach = (rule: Rule, index: number, path: readonly Rule[]): Reached => ({
-    rule,
-    destinations: intersection(packets.destinations, taken.leftFor(rule)),
-    conditions: distinct([...packets.conditions, ...rule.conditions]),
-    path,
-    isBeforeOwn: packets.isBeforeOwn === undefined ? undefined : packets.isBeforeOwn || index < lastToOwn,
-    isLast: packets.isLast && rule.outcome.kind !== 'jump',
-  });
-  const decides = ({ outcome: { kind } }: Rule, index: number): boolean => {
-    if (LEADING_ON.includes(kind)) return true;
-    // Thousands of rules that return from a chain of another agent decide nothing.
-    if (kind === 'returns' && !packets.isLast) return false;
-    return EFFECTS[kind] !== undefined && (packets.isBeforeOwn === true || index < lastToOwn);
-  };
-  for (const [index, rule] of rules.entries()) {
-    budget.check();
-    const reached = decides(rule, index) ? reach(rule, index, [...packets.path, rule]) : undefined;
-    if (reached !== undefined && reached.destinations.ranges.length > 0) yield reached;
-    if (!GOING_ON.includes(rule.outcome.kind)) taken.take(rule);
+/** What happens to packets that enter a chain: tells of the rules that decide or lead on, and of the packets that may reach them. */
+class Walk {
+  #packets: PacketSet;
+  readonly #reach: (reached: Reached) => void;
+  readonly #taken: TakenDestinations;
+  /** How many of the rules that follow lead to the agent's own chain. */
+  #toOwn: number;
+
+  constructor(packets: PacketSet, toOwn: number, reach: (reached: Reached) => void) {
+    this.#packets = packets;
+    this.#toOwn = toOwn;
+    this.#reach = reach;
+    this.#taken = new TakenDestinations(packets.destinations.family);
   }
-  // What falls off the end of a chain that a goto has led to does not come back.
-  const goto = packets.path.at(-1);
-  if (goto?.outcome.kind !== 'goto') return;
-  const end: Rule = {
-    ...goto,
-    destinations: packets.destinations,
-    conditions: [],
-    outcome: { kind: 'returns' },
-  };
-  if (!decides(end, rules.length)) return;
-  const fallen = reach(end, rules.length, packets.path);
-  if (fallen.destinations.ranges.length > 0) yield fallen;
+
+  /** Takes the next rule of the chain. */
+  meet(rule: Rule, leadsToOwn: boolean): void {
+    if (leadsToOwn) this.#toOwn -= 1;
+    this.#tell(rule, [...this.#packets.path, rule]);
+    if (GOING_ON.includes(rule.outcome.kind)) return;
+    this.#taken.take(rule);
+    const opposite = oppositeOf(rule);
+    if (opposite !== undefined)
+      this.#packets = { ...this.#packets, conditions: distinct([...this.#packets.conditions, opposite]) };
+  }
+
+  /** What falls off the end of a chain that a goto has led to does not come back. */
+  end(): void {
+    const { path, destinations } = this.#packets;
+    const goto = path.at(-1);
+    if (goto?.outcome.kind === 'goto')
+      this.#tell({ ...goto, destinations, conditions: [], outcome: { kind: 'returns' } }, path);
+  }
+
+  #tell(rule: Rule, path: readonly Rule[]): void {
+    const { destinations, conditions, isBeforeOwn, isLast } = this.#packets;
+    const { kind } = rule.outcome;
+    const isFollowed = this.#toOwn > 0;
+    if (!LEADING_ON.includes(kind)) {
+      // Thousands of rules that return from a chain of another agent decide nothing.
+      if (kind === 'returns' && !isLast) return;
+      if (EFFECTS[kind] === undefined || (isBeforeOwn !== true && !isFollowed)) return;
+    }
+    const reached = {
+      rule,
+      destinations: intersection(destinations, this.#taken.leftFor(rule)),
+      conditions: distinct([...conditions, ...rule.conditions]),
+      path,
+      isBeforeOwn: isBeforeOwn === undefined ? undefined : isBeforeOwn || isFollowed,
+      isLast: isLast && kind !== 'jump',
+    };
+    if (reached.destinations.ranges.length > 0 && !areContrary(reached.conditions)) this.#reach(reached);
+  }
+}
+
+/** What is so for all packets that a rule lets pass which takes all that is not so, whatever their destination. */
+function oppositeOf({ conditions, destinations }: Rule): Condition | undefined {
+  const [condition, ...more] = conditions;
+  const takesAll = more.length === 0 && complement(destinations).ranges.length === 0;
+  return takesAll ? condition?.opposite : undefined;
 }
 
 /** What is of interest wherever the agent's own chain is. */
-const LEADING_ON: readonly Outcome['kind'][] = ['jump', 'goto', 'masquerades', 'untracks'];
+const LEADING_ON: readonly Outcome['kind'][] = ['jump', 'goto', 'masquerades', 'untracks', 'rewrites'];
 /** After these, packets go on in the same chain. */
-const GOING_ON: readonly Outcome['kind'][] = ['jump', 'own', 'goes on', 'untracks'];
+const GOING_ON: readonly Outcome['kind'][] = ['jump', 'own', 'goes on', 'untracks', 'rewrites'];
 
 function distinct(conditions: readonly Condition[]): readonly Condition[] {
   return [...new Map(conditions.map((one) => [one.text, one])).values()];
 }
 
+/** What is remembered of the earlier rules of a chain; what is not narrows nothing. */
+const MOST_TAKEN = 5_000;
+
 /** What earlier rules of a chain have taken from the later ones: destinations, by the conditions of the earlier rules. */
 class TakenDestinations {
   readonly #family: Family;
   readonly #sets = new Map<string, { set: RangeSet; more: Range[] }>();
+  #size = 0;
 
   constructor(family: Family) {
     this.#family = family;
   }
 
   take({ conditions, destinations }: Rule): void {
-    if (!conditions.every(({ isSteady }) => isSteady)) return;
+    if (!conditions.every(({ isSteady }) => isSteady) || this.#size >= MOST_TAKEN) return;
+    this.#size += destinations.ranges.length;
     const key = keyOf(conditions);
     const taken = this.#sets.get(key);
     // Another agent lists thousands of CIDRs: they are put in order only when a rule asks for them.

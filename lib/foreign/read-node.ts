@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import type { Family } from '../cidr/address.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
@@ -11,8 +12,8 @@ import { HOOK, INTERIM_TABLE, SRCNAT, TABLE } from '../dataplane/nftables/names.
 import type { IptablesMode } from '../dataplane/options.ts';
 import { TABLE_FAMILIES } from '../netlink/messages.ts';
 import type { NatChain } from '../netlink/replies.ts';
-import { type BaseChain, type ReadRules, readBaseChain } from './base-chain.ts';
-import { Budget, MOST_CHAINS, READ_MS } from './budget.ts';
+import { type BaseChain, listedChain, type ReadRules, readBaseChain } from './base-chain.ts';
+import { AGENT_LIMITS, Budget, MOST_CHAINS } from './budget.ts';
 import { createNftReader } from './read-nftables.ts';
 
 /** The chain of iptables at the hook postrouting. */
@@ -24,6 +25,8 @@ export interface NodeOptions {
   readonly ownChain: string;
   /** The mode that the agent uses, and how its commands are called, as `detectMode` has found; undefined for neither. */
   readonly iptables: Dataplane['iptables'];
+  /** Whether to read the chains of type filter too, except those of iptables, which has no words for what is looked for in them. */
+  readonly withFilters?: boolean;
 }
 
 /** The rules of the node that may masquerade, or keep packets of pods from connection tracking. */
@@ -50,11 +53,14 @@ const SKIPPED_TABLE = 'kube-proxy';
 export async function readNode(
   host: Host,
   options: NodeOptions,
-  budget = new Budget(READ_MS),
+  budget = new Budget(AGENT_LIMITS),
 ): Promise<NodeRules> {
   const { families, iptables } = options;
+  // As for connections (`readFlows`): V8 would take what is made of a rule for long-lived, and 18,000 rules make 10 MB of garbage.
+  setFlagsFromString('--no-allocation-site-pretenuring');
   const reader = { host, options, budget };
-  const listed = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
+  const all = await host.netlink?.use((requests) => requests.natChains()).catch(noAnswer);
+  const listed = all?.filter((base) => !base.isFilter || (options.withFilters && !isOfIptables(base)));
   const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
   const baseChains: BaseChain[] = [];
   for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
@@ -76,7 +82,7 @@ export async function readNode(
     unread: [...new Set(unread)],
     skipped: [...new Set(skipped.map(({ base }) => skippedText(base)))],
     samePriority: skipped
-      .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT)
+      .filter(({ base }) => iptables !== undefined && base.priority === SRCNAT && !base.isFilter)
       .map(({ family, base }) => ({ family, chainText: chainTextOf(base) })),
   };
 }
@@ -111,7 +117,19 @@ function nativeChains(family: Family, listed: readonly NatChain[] = []): readonl
   const families: readonly string[] = [family, 'inet'];
   return listed
     .filter((base) => ![TABLE, INTERIM_TABLE].includes(base.table) && families.includes(base.family))
-    .toSorted((a, b) => Number(isIptables(b, family)) - Number(isIptables(a, family)));
+    .toSorted((a, b) => rankOf(b, family) - rankOf(a, family));
+}
+
+/** That of iptables first, those of type filter last: the budget may not suffice for all. */
+function rankOf(base: NatChain, family: Family): number {
+  return base.isFilter ? -1 : Number(isIptables(base, family));
+}
+
+/** Whether it is a chain of type filter that iptables-nft has made. */
+function isOfIptables({ family, table, chain }: NatChain): boolean {
+  return (
+    family !== 'inet' && /^(?:raw|mangle|filter|security)$/.test(table) && /^P(?:RE|OST)ROUTING$/.test(chain)
+  );
 }
 
 function isSkipped({ table }: NatChain): boolean {
@@ -160,7 +178,8 @@ async function readNative(
 ): Promise<BaseChain | undefined> {
   if (host.netlink === undefined) return undefined;
   const own = options.iptables === undefined ? HOOK.priority : SRCNAT;
-  const chain = { chainText: chainTextOf(base), family, name: base.chain, isAfterOwn: base.priority > own };
+  const { isFilter = false, priority, chain: name } = base;
+  const chain = { chainText: chainTextOf(base), family, name, isFilter, isAfterOwn: priority > own };
   const rules = createNftReader(host.netlink, base, family, options.ownChain, budget);
   return await readBaseChain(chain, MOST_CHAINS.nft, rules);
 }
@@ -231,7 +250,9 @@ function iptablesRules(
 ): ReadRules {
   return async (chain) => {
     const specs = await list(chain, table);
-    return specs && (await budget.map(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain)));
+    return (
+      specs && (await listedChain(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain), budget))
+    );
   };
 }
 

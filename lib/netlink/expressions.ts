@@ -70,7 +70,16 @@ const LAYOUTS = {
     flags: [7, 'u32'],
   },
   numgen: { to: [1, 'u32'], modulus: [2, 'u32'], type: [3, 'u32'], offset: [4, 'u32'] },
-  payload: { to: [1, 'u32'], base: [2, 'u32'], offset: [3, 'u32'], length: [4, 'u32'] },
+  payload: {
+    to: [1, 'u32'],
+    base: [2, 'u32'],
+    offset: [3, 'u32'],
+    length: [4, 'u32'],
+    from: [5, 'u32'],
+    checksum: [6, 'u32'],
+    checksumOffset: [7, 'u32'],
+    checksumFlags: [8, 'u32'],
+  },
   range: { from: [1, 'u32'], operation: [2, 'u32'], first: [3, 'value'], last: [4, 'value'] },
   target: { extension: [1, 'text'], revision: [2, 'u32'], info: [3, 'bytes'] },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Field>>>>;

@@ -44,7 +44,7 @@ import {
 import { NetlinkSocket } from './socket.ts';
 
 /** How much of a chain is read: an error says that it holds more. */
-interface MostRules {
+export interface MostRules {
   /** With the jumps to them, which the kernel counts with them. */
   readonly rules: number;
   readonly bytes: number;
@@ -69,14 +69,15 @@ const READABLE = {
   set: { type: NFT_MSG.getSet, flags: NLM_F.ack, nameType: NFTA.set.name },
   sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: NFTA.set.name },
   rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain },
-  elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: NFTA.set.name },
+  'each of the rules': { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain, isLong: true },
+  elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: NFTA.set.name, isLong: true },
 } as const;
 
 /** nf_tables of the network namespace that this process is in. All methods throw NetlinkError. */
 export class NfTables implements Disposable {
   readonly #connection = new Connection(new NetlinkSocket());
-  /** The kernel needs seconds to send 100,000 elements: other requests do not wait for that. */
-  readonly #elements = new Connection();
+  /** The kernel needs seconds to send 100,000 elements or rules: other requests do not wait for that. */
+  readonly #long = new Connection();
 
   /** The port of the socket that makes changes, which the kernel tells with each; undefined if none is open. */
   get port(): number | undefined {
@@ -133,23 +134,33 @@ export class NfTables implements Disposable {
   async rules(
     name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
     leadingTo?: string,
-    most?: MostRules,
   ): Promise<readonly RuleReply[]> {
-    const { family, table, chain } = name;
-    if (most !== undefined && chain !== undefined) {
-      const { use = 0 } = (await this.chain({ family, table, chain })) ?? {};
+    const known: KnownBytes = new Map();
+    const read = (reply: Message) => {
+      const rule = readRule(reply, known);
+      return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
+    };
+    const found = await this.#ask('rules', name, name.chain, read);
+    return found?.filter((rule) => rule !== undefined) ?? [];
+  }
+
+  /** Visits the same rules of a chain one after the other, and keeps none: a foreign chain can hold more than fit into memory. */
+  async eachRule(
+    name: ChainName<TableFamily>,
+    visit: (rule: RuleReply) => void,
+    most?: MostRules,
+  ): Promise<void> {
+    if (most !== undefined) {
+      const { use = 0 } = (await this.chain(name)) ?? {};
       if (use > most.rules) throw above(`${most.rules} rules and jumps to them`);
     }
     let bytes = 0;
     const known: KnownBytes = new Map();
-    const read = (reply: Message) => {
+    await this.#ask('each of the rules', name, name.chain, (reply) => {
       bytes += reply.payload.end - reply.payload.start;
       if (most !== undefined && bytes > most.bytes) throw above(`${most.bytes} bytes of rules`);
-      const rule = readRule(reply, known);
-      return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
-    };
-    const found = await this.#ask('rules', name, chain, read);
-    return found?.filter((rule) => rule !== undefined) ?? [];
+      visit(readRule(reply, known));
+    });
   }
 
   /** The elements of a set; undefined if there is no such set. */
@@ -187,8 +198,8 @@ export class NfTables implements Disposable {
   }
 
   /**
-   * The base chains of all tables that may masquerade, or keep packets which come in from connection tracking. Of the other
-   * chains it keeps nothing.
+   * The base chains of all tables that may masquerade, keep packets which come in from connection tracking, or write addresses
+   * into packets. Of the other chains it keeps nothing.
    */
   async natChains(): Promise<readonly NatChain[]> {
     const request = { type: READABLE.chain.type, flags: NLM_F.dump, protocol: 0, attributes: [] };
@@ -247,7 +258,7 @@ export class NfTables implements Disposable {
 
   [Symbol.dispose](): void {
     this.#connection.close();
-    this.#elements.close();
+    this.#long.close();
   }
 
   #ask<Reply>(
@@ -256,9 +267,9 @@ export class NfTables implements Disposable {
     name: string | undefined,
     read: (reply: Message) => Reply,
   ): Promise<readonly Reply[] | undefined> {
-    const { type, flags, nameType } = READABLE[kind];
+    const { type, flags, nameType, ...more } = READABLE[kind];
     const attributes = name === undefined ? [] : [attribute(nameType, name)];
-    const connection = kind === 'elements' ? this.#elements : this.#connection;
+    const connection = 'isLong' in more ? this.#long : this.#connection;
     const request = { ...requestFor(table, ...attributes), type, flags };
     return connection.ask(`list ${kind} ${inWords(table, name)}`, request, read);
   }

@@ -35,7 +35,7 @@ export interface UnicastRoute extends LocalRoute {
 }
 
 /** A mark that rules of routing (`ip rule`) ask for. */
-export interface RoutingMark {
+interface RoutingMark {
   readonly mark: number;
   readonly mask: number;
 }
@@ -47,6 +47,8 @@ export const RT_TABLE_MAIN = 254;
 const RTA = { dst: 1, src: 2, iif: 3, oif: 4, gateway: 5, multipath: 9, table: 15, mark: 16 } as const;
 /** linux/fib_rules.h; `struct fib_rule_hdr` is as long as `struct rtmsg`. */
 const FRA = { fwmark: 10, fwmask: 16 } as const;
+/** FRA_IP_PROTO and so on, up to FRA_FLOWLABEL; and where the type of service is in the header. */
+const [FRA_OF_PACKETS, FRH_TOS] = [[22, 23, 24, 25, 26], 3];
 const RTMSG_BYTES = 12;
 /** `struct rtnexthop`: its length with attributes, flags, hops, and the index of the link. */
 const RTNEXTHOP_BYTES = 8;
@@ -107,18 +109,23 @@ export async function unicastRoutes(
   return routes;
 }
 
-/**
- * The marks that rules of routing ask for, each once.
- *
- * @throws {NetlinkError}
- */
-export async function routingMarks(family: Family): Promise<readonly RoutingMark[]> {
+/** What rules of routing (`ip rule`) ask of packets besides addresses and links. */
+interface RoutingQuestions {
+  /** Each once. */
+  readonly marks: readonly RoutingMark[];
+  /** Whether some ask for a protocol, a port or a type of service: then packets to one address can go different ways. */
+  readonly askForMore: boolean;
+}
+
+/** @throws {NetlinkError} */
+export async function routingQuestions(family: Family): Promise<RoutingQuestions> {
   using socket = new NetlinkSocket(NETLINK_ROUTE);
   const asked = 'list the rules of routing';
   const attributes = [Buffer.alloc(RTMSG_BYTES - 4)];
   const { protocol } = NFPROTO[family];
   socket.send(writeMessage({ type: RTM.getRule, flags: NLM_F.dump, protocol, attributes }, 0), asked);
   const marks = new Map<string, RoutingMark>();
+  let askForMore = false;
   await receive(socket, { asked, sequence: 0, type: RTM.newRule }, (reply) => {
     const { bytes, start: header, end } = reply.payload;
     const numberIn = (type: number) => {
@@ -126,11 +133,14 @@ export async function routingMarks(family: Family): Promise<readonly RoutingMark
       return at < 0 ? undefined : bytes.readUInt32LE(at);
     };
     const mask = numberIn(FRA.fwmask) ?? 0;
-    if (!isOf(reply, family) || mask === 0) return;
+    if (!isOf(reply, family)) return;
+    askForMore ||= bytes[header + FRH_TOS] !== 0;
+    askForMore ||= FRA_OF_PACKETS.some((type) => seek(bytes, header + RTMSG_BYTES, end, type) >= 0);
+    if (mask === 0) return;
     const mark = numberIn(FRA.fwmark) ?? 0;
     marks.set(`${mark}/${mask}`, { mark, mask });
   });
-  return [...marks.values()];
+  return { marks: [...marks.values()], askForMore };
 }
 
 /**
@@ -151,8 +161,8 @@ export async function routeTo(
   const mark = Buffer.alloc(4);
   mark.writeUInt32LE(from?.mark ?? 0);
   const attributes = [
-    // The rest of `struct rtmsg` asks for the table too: RTM_F_LOOKUP_TABLE.
-    Buffer.from([0, 0, 0, 0, 0, 0x10, 0, 0]),
+    // The rest of `struct rtmsg` asks for the table too, and for all links of the route: RTM_F_LOOKUP_TABLE, RTM_F_FIB_MATCH.
+    Buffer.from([0, 0, 0, 0, 0, 0x30, 0, 0]),
     attribute(RTA.dst, bytesOf(to, bytes)),
     ...(from === undefined ? [] : [attribute(RTA.src, bytesOf(from.address, bytes))]),
     ...(from?.link ? [attribute(RTA.iif, link)] : []),

@@ -3,55 +3,79 @@ import { type Address, formatAddress } from '../cidr/address.ts';
 import { isIn, parseRange } from '../cidr/ranges.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { allLinks } from '../netlink/links.ts';
-import { RT_TABLE_MAIN, routeTo, routingMarks, type UnicastRoute } from '../netlink/routes.ts';
+import { RT_TABLE_MAIN, routeTo, routingQuestions, type UnicastRoute } from '../netlink/routes.ts';
+
+/** How packets leave the node. */
+interface Egress {
+  /** In words, or why they do not. */
+  readonly text: string;
+  /** The links by which they leave, without a mark or with one that rules of routing ask for; none if it is not known. */
+  readonly links: readonly string[];
+}
 
 /**
- * How packets from one address to another leave the node, in words: the kernel routes them as those that come in from where
- * the source is.
+ * How packets from one address to another leave the node: the kernel routes them as those that come in from where the source is.
  *
  * @param as the address that they get; `link` for one of the link, as masquerading gives it; undefined if they keep theirs
  */
-export async function egressText(to: Address, from: Address, as: string | undefined): Promise<string> {
+export async function egressOf(to: Address, from: Address, as: string | undefined): Promise<Egress> {
   try {
     const links = new Map((await allLinks()).map(({ index, name }) => [index, name]));
     const comesBy = (await routeTo(to.family, from.value))?.links[0] ?? 0;
     // What the node itself sends comes in by no link.
     const link = links.get(comesBy) === 'lo' ? 0 : comesBy;
-    const wayOf = (route: UnicastRoute | undefined) => {
-      const name = links.get(route?.links[0] ?? 0) ?? 'an unknown link';
+    const pathOf = (route: UnicastRoute | undefined): Path => {
+      const names = (route?.links ?? []).map((index) => links.get(index) ?? UNKNOWN_LINK);
       const gateway = route?.gateway === undefined ? to : { family: to.family, value: route.gateway };
       const table = route?.table === RT_TABLE_MAIN ? '' : ` (routing table ${route?.table})`;
       const through = gateway === to ? '' : ` through ${formatAddress(gateway)}`;
-      return { name, gateway, by: `by ${name}${through}`, table };
+      const all = names.length === 0 ? [UNKNOWN_LINK] : names;
+      return { names: all, gateway, by: `by ${all.join(' or ')}${through}`, table };
     };
     const source = { address: from.value, link };
-    const { name, gateway, by, table } = wayOf(await routeTo(to.family, to.value, source));
+    const path = pathOf(await routeTo(to.family, to.value, source));
+    const { names, gateway, by, table } = path;
+    const { marks, askForMore } = await routingQuestions(to.family);
+    const paths: Pick<Path, 'names'>[] = [path];
     const others: string[] = [];
-    for (const { mark, mask } of (await routingMarks(to.family)).slice(0, MOST_MARKS)) {
+    for (const { mark, mask } of marks.slice(0, MOST_MARKS)) {
       const other = await routeTo(to.family, to.value, { ...source, mark })
-        .then(wayOf)
-        .catch(noWay);
-      if (mark !== 0 && other.by !== by)
-        others.push(`, but with the mark ${hex(mark)}/${hex(mask)} ${other.by}${other.table}`);
+        .then(pathOf)
+        .catch(noPath);
+      if (mark === 0 || other.by === by) continue;
+      paths.push(other);
+      others.push(`, but with the mark ${hex(mark)}/${hex(mask)} ${other.by}${other.table}`);
     }
-    const address = as === 'link' ? addressOf(name, gateway) : as;
-    const leaves = `leaves ${by}${table}`;
-    if (as === undefined) return `${leaves}${others.join('')}`;
-    return address === undefined
-      ? `${leaves}, which has no address for it: the kernel drops it${others.join('')}`
-      : `${leaves} with ${address}${others.join('')}`;
+    const all = [...new Set(paths.flatMap((one) => one.names))];
+    const isKnown = !askForMore && marks.length <= MOST_MARKS && !all.includes(UNKNOWN_LINK);
+    const found = names.flatMap((name) => addressOf(name, gateway) ?? []);
+    const address = as === 'link' ? found.join(' or ') : as;
+    const fate = address === '' ? ', which has no address for it: the kernel drops it' : ` with ${address}`;
+    const text = `leaves ${by}${table}${address === undefined ? '' : fate}${others.join('')}`;
+    return { text, links: isKnown ? all : [] };
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    return `the kernel has no route for such packets: ${error.message}`;
+    return { text: `the kernel has no route for such packets: ${error.message}`, links: [] };
   }
 }
+
+/** One path of packets, or several of one route. */
+interface Path {
+  readonly names: readonly string[];
+  readonly gateway: Address;
+  /** In words. */
+  readonly by: string;
+  readonly table: string;
+}
+
+const UNKNOWN_LINK = 'an unknown link';
 
 /** Rules of routing that ask for marks: those of all known programs together are fewer. */
 const MOST_MARKS = 16;
 
-function noWay(error: unknown): { readonly by: string; readonly table: string } {
+function noPath(error: unknown): Pick<Path, 'names' | 'by' | 'table'> {
   if (!(error instanceof NetlinkError)) throw error;
-  return { by: 'nowhere', table: '' };
+  return { names: [], by: 'nowhere', table: '' };
 }
 
 function hex(value: number): string {

@@ -71,6 +71,30 @@ describe('the doctor', () => {
     assert.match((await node.agent(...asked)).stdout, /"IPv6, nftables: \d+ rules"/);
   });
 
+  it('lists foreign rules with an invalid config too, and those that change addresses without connection tracking', async () => {
+    await using node = await healthyNode('nft');
+    await node.nft(`table ip site {
+      chain early { type filter hook prerouting priority -150; ip saddr 192.0.2.1 ip saddr set 10.9.9.9; accept; }
+      chain post { type nat hook postrouting priority 90; oifname "eth9" masquerade; }
+    }`);
+    const stateless = [
+      'stateless-nat IPv4',
+      /^a rule .* nftables ip site early may change addresses of traffic to every destination without connection tracking/,
+      /chain early: ip saddr 192\.0\.2\.1 ip saddr set 10\.9\.9\.9\n/,
+      /--accept-foreign=site\/early/,
+    ] as const;
+    finds(await examined(node, ...flags('nft'), '--output=json'), [
+      ['foreign-rule IPv4', /which the config does not masquerade/, /oifname "eth9" masquerade/, /./],
+      stateless,
+    ]);
+    await writeFile(join(node.configDir, 'ip-masq-cloud'), 'masqLinkLocal: 1\n');
+    finds(await examined(node, ...flags('nft'), '--output=json'), [
+      ['config-invalid', /1 error/, /masqLinkLocal/, /./],
+      ['foreign-rule IPv4', /every destination; what the config says .* not known/, /oifname "eth9"/, /./],
+      stateless,
+    ]);
+  });
+
   it('finds that kube-proxy in nftables mode may run behind the agent in iptables mode', async () => {
     await using node = await healthyNode('nft');
     const table =

@@ -9,6 +9,7 @@ import { ALL, FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
 import { NATIVE } from '../lab/foreign-nftables.ts';
 import { COMMON, kubeProxyRules } from '../lab/kube-proxy.ts';
 import { openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { rulesOf } from '../unit/foreign/support.ts';
 import {
   BOX_KINDS,
   CHAIN,
@@ -174,9 +175,9 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       const line = (name: string) =>
         `-A POSTROUTING -m set --match-set ${name} dst,dst,src -j MASQUERADE --random-fully`;
       await lab.restore(line(set));
-      const [rules] = [...((await read(lab)).baseChains[0]?.chains.values() ?? [])];
+      const [chain] = [...((await read(lab)).baseChains[0]?.chains.values() ?? [])];
       assert.deepEqual(
-        rules?.map(({ text }) => text),
+        (await rulesOf(chain)).map(({ text }) => text),
         [line(set)],
       );
     });

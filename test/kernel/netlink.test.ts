@@ -470,7 +470,7 @@ for (const family of FAMILIES) {
 const MOST_AT_ONCE = 5_000;
 
 describe('the chains of other programs over netlink', () => {
-  it('are those of type nat at postrouting, of all families', async () => {
+  it('are those of type nat at postrouting, and of type filter there and at prerouting, of all families', async () => {
     await using box = await createBox();
     const base = (kind: string, hook: string, priority: number) =>
       `chain c { type ${kind} hook ${hook} priority ${priority}; }`;
@@ -489,6 +489,7 @@ describe('the chains of other programs over netlink', () => {
       found.toSorted((one, other) => one.priority - other.priority),
       [
         { family: 'IPv6', table: 'b', chain: 'c', priority: -5 },
+        { family: 'IPv4', table: 'e', chain: 'c', priority: 0, isFilter: true },
         { family: 'inet', table: 'c', chain: 'c', priority: 90 },
         { family: 'IPv4', table: 'a', chain: 'c', priority: 100 },
       ],
@@ -509,7 +510,7 @@ describe('the chains of other programs over netlink', () => {
     await using netlink = await openNetlink(box);
     const table = { family: 'inet', table: 't' } as const;
     const rules = (most: number, bytes: number) =>
-      netlink.rules({ ...table, chain: 'big' }, undefined, { rules: most, bytes });
+      netlink.eachRuleOf({ ...table, chain: 'big' }, { rules: most, bytes });
     assert.equal((await rules(301, 1_000_000)).length, 300);
     await assert.rejects(rules(299, 1_000_000), { failure: 'limit', message: /^more than 299 rules/ });
     await assert.rejects(rules(301, 1_000), { failure: 'limit', message: 'more than 1000 bytes of rules' });

@@ -105,6 +105,21 @@ export const NATIVE: readonly {
     },
   },
   {
+    name: 'OVN-Kubernetes at its management port',
+    script: `
+      table inet ovn-kubernetes {
+        set mgmtport-no-snat-nodeports { type inet_proto . inet_service; elements = { tcp . 30080 }; }
+        chain mgmtport-snat {
+          type nat hook postrouting priority srcnat; policy accept;
+          oifname != "ovn-k8s-mp0" return
+          meta l4proto . th dport @mgmtport-no-snat-nodeports counter return
+          counter snat ip to 10.131.0.2
+          counter snat ip6 to fd01::2
+        }
+      }`,
+    found: { IPv4: [], IPv6: [] },
+  },
+  {
     name: 'nobody but kube-proxy, the CNI plugin portmap, and ourselves',
     script: ['ip', 'ip6']
       .map(

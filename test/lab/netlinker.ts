@@ -3,6 +3,7 @@ import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { attribute, IPSET_MSG, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
+import type { RuleReply } from '../../lib/netlink/replies.ts';
 import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
@@ -28,6 +29,12 @@ const netlink: Netlink = {
   set: (name) => tables.set(name),
   sets: (name) => tables.sets(name),
   rules: (...values) => tables.rules(...values),
+  eachRule: (...values) => tables.eachRule(...values),
+  async eachRuleOf(name, most) {
+    const rules: RuleReply[] = [];
+    await tables.eachRule(name, (rule) => rules.push(rule), most);
+    return rules;
+  },
   elements: (...values) => tables.elements(...values),
   hasRange: (...values) => tables.hasRange(...values),
   commit: (changes) => tables.commit(changes),

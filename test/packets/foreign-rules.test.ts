@@ -147,6 +147,19 @@ describe('foreign rules that keep packets from getting an address of the node', 
     );
   });
 
+  it('are told for each link of a route that has several', async () => {
+    await using node = await createNode();
+    await using _ = await createNetwork(node.box);
+    await syncWithSecondLink(node, [
+      'address add 198.51.100.7/24 dev second0',
+      'route replace default nexthop via 192.0.2.254 dev uplink0 nexthop via 198.51.100.9 dev second0',
+    ]);
+    await node.iptables('-I', 'POSTROUTING', '-o', 'second0', '-j', 'ACCEPT');
+    const text = await explained(node, IPTABLES);
+    assert.match(text, /leaves by uplink0 or second0 with 192\.0\.2\.1 or 198\.51\.100\.7\n/);
+    assert.match(text, /but a rule of .* may keep it.*\n.*-o second0/);
+  });
+
   // https://github.com/aws/amazon-vpc-cni-k8s/issues/3800
   it('may be marks that route packets elsewhere: explain says by which link', async () => {
     await using node = await createNode();
@@ -164,6 +177,12 @@ describe('foreign rules that keep packets from getting an address of the node', 
       /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1, but .*with the mark 0x80\/0x80 by second0 through 198\.51\.100\.9 \(routing table 100\)\n/,
     );
     assert.match(await explained(node, IPTABLES), /, but with the mark 0x5\/0xffffffff nowhere/);
+    const accept = (link: string) => node.iptables('-I', 'POSTROUTING', '-o', link, '-j', 'ACCEPT');
+    await accept('other0');
+    assert.doesNotMatch(await explained(node, IPTABLES), /other0/);
+    await accept('second0');
+    assert.match(await explained(node, IPTABLES), /but a rule of .* may keep it.*\n.*-o second0/);
+    await node.iptables('-D', 'POSTROUTING', '1');
     const marked = 'iptables -t mangle -A PREROUTING -i pod0 -j MARK --set-mark 0x80/0x80'.split(' ');
     await succeed(node.box.run(marked[0] ?? '', marked.slice(1)));
     await assert.rejects(network.sourceSeen(OUTSIDE), /no packet .* arrives/);

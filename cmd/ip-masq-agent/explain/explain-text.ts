@@ -184,6 +184,7 @@ function elsewhereText({ where, state, verdict, kernelRule, differs }: Elsewhere
 const MAY: Readonly<Record<Effect, string>> = {
   masquerades: 'may masquerade it',
   exempts: "may keep it from the agent's rules, or give it another address",
+  rewrites: 'may change its addresses without connection tracking',
   untracks: 'may keep it from connection tracking, so that no NAT sees it',
 };
 

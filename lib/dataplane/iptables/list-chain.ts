@@ -4,7 +4,7 @@ import type { RuleReply } from '../../netlink/replies.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, noAnswer } from '../netlink.ts';
 import type { IptablesMode } from '../options.ts';
-import { ipsetsIn, type SetNames } from './extensions.ts';
+import type { SetNames } from './extensions.ts';
 import { inTurns } from './legacy.ts';
 import { iptablesRule } from './nft-rule.ts';
 import { createTool, type Tool } from './tool.ts';
@@ -18,23 +18,24 @@ export function chainLister(host: Host, family: Family, mode: IptablesMode, suff
   const { netlink } = host;
   if (mode === 'legacy' || netlink === undefined) return list;
   return async (chain, table = 'nat') => {
+    const specs: string[] = [];
+    const add = (rule: RuleReply) => specs.push(iptablesRule(family, rule).spec);
     const reading = netlink.use((requests) =>
-      requests.rules({ family, table, chain }, undefined, MOST_OF_CHAIN),
+      requests.eachRule({ family, table, chain }, add, MOST_OF_CHAIN).then(() => specs),
     );
-    const rules = await reading.catch((error: unknown) => {
+    const found = await reading.catch((error: unknown) => {
       // The tool would need memory for all of them.
-      if (error instanceof NetlinkError && error.failure === 'limit') return error.message;
+      if (error instanceof NetlinkError && error.failure === 'limit') return [`[${error.message}]`];
       return noAnswer(error);
     });
-    if (typeof rules === 'string') return [`[${rules}]`];
-    return rules?.map((rule) => iptablesRule(family, rule).spec) ?? (await list(chain, table));
+    return found ?? (await list(chain, table));
   };
 }
 
-/** The names of the ipsets that rules ask for. */
-export async function setNames(netlink: Netlink, rules: readonly RuleReply[]): Promise<SetNames> {
+/** The names of ipsets, of which rules hold only the index. */
+export async function setNames(netlink: Netlink, indices: Iterable<number>): Promise<SetNames> {
   const names = new Map<number, string>();
-  for (const index of new Set(rules.flatMap(({ expressions }) => ipsetsIn(expressions)))) {
+  for (const index of indices) {
     const name = await netlink.use((requests) => requests.ipsetName(index)).catch(noAnswer);
     if (name !== undefined) names.set(index, name);
   }

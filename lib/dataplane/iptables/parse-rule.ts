@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
-import { markTest, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
+import { type Condition, markTest, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
 import { ruleWords } from './rule.ts';
 
 /** An option with its values, such as `! --dst-type LOCAL`. */
@@ -93,11 +93,14 @@ function testOf(family: Family, chain: string, match: string, { negated, name, v
   }
   const short = SHORT_OPTIONS[name];
   const what = short ?? `${match} ${name.replace(/^-+/, '')}`.trim();
-  return {
-    text: `${what} ${not}${value}`.trimEnd(),
+  const condition = (isNot: boolean): Condition => ({
+    text: `${what} ${isNot ? 'not ' : ''}${value}`.trimEnd(),
     isSteady: short !== undefined,
-    sources: name === '-s' ? addresses(family, negated, value) : undefined,
-  };
+    sources: name === '-s' ? addresses(family, isNot, value) : undefined,
+    output: name === '-o' ? { name: value.replace(/\+$/, '*'), isNot } : undefined,
+  });
+  const opposite = negated && short !== undefined ? condition(false) : undefined;
+  return { ...condition(negated), opposite };
 }
 
 /** The addresses that a prefix asks for; undefined for a mask with holes. */

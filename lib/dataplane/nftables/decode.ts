@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Range } from '../../cidr/ranges.ts';
+import { hostBitsOf, type Range } from '../../cidr/ranges.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
 import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS, VERDICT_REGISTER } from './encode.ts';
@@ -10,7 +10,12 @@ interface Held {
   readonly by: readonly Expression[];
   /** Undefined if it is not understood. */
   readonly value:
-    | { readonly kind: 'key'; readonly key: MatchKey; readonly bytes: number; readonly mask?: string }
+    | {
+        readonly kind: 'key';
+        readonly key: MatchKey;
+        readonly bytes: number;
+        readonly mask?: string | undefined;
+      }
     | { readonly kind: 'random'; readonly modulus: number; readonly isNetwork: boolean }
     | { readonly kind: 'bytes'; readonly bytes: string }
     /** What a map has for a key. */
@@ -77,6 +82,15 @@ function read(family: Family, expression: Expression, take: Take): Step {
     }
     case 'counter':
       return { statement: { kind: 'counter' } };
+    case 'payload':
+    case 'meta':
+    case 'ct': {
+      if (expression.from === undefined) break;
+      const held = take(expression.from);
+      return {
+        statement: writingOf(family, expression, held?.value) ?? other([...(held?.by ?? []), expression]),
+      };
+    }
     case 'masq':
     case 'nat':
       return { statement: readTranslation(family, expression, take) };
@@ -90,6 +104,30 @@ function read(family: Family, expression: Expression, take: Take): Step {
   const given = isSet ? (take(expression.from)?.by ?? []) : [];
   if (!isLoad || isSet) return { statement: other([...given, expression]) };
   return { register: expression.to, by: [expression], value };
+}
+
+/** What a rule writes; undefined if that is not understood. */
+function writingOf(family: Family, expression: Expression, value: Held['value']): Statement | undefined {
+  const key = wholeKey(keyIn(family, expression));
+  if (key === undefined) return undefined;
+  const written = (text: string): Statement => ({ kind: 'set', key, value: text });
+  const { bytes, order, write } = KEYS[key];
+  switch (value?.kind) {
+    case 'bytes': {
+      const number = numberIn(order, value.bytes);
+      return value.bytes.length === 2 * bytes ? written(write({ first: number, last: number })) : undefined;
+    }
+    case 'text':
+      return written(value.text);
+    case 'key': {
+      const [whole, mask] = [wholeKey({ ...value, mask: undefined }), value.mask];
+      if (whole === undefined || mask === undefined) return whole && written(whole);
+      const bits = numberIn(KEYS[whole].order, mask);
+      return written(`${whole} & ${KEYS[whole].write({ first: bits, last: bits })}`);
+    }
+    default:
+      return undefined;
+  }
 }
 
 function readTranslation(
@@ -217,8 +255,22 @@ function transformed(
       : undefined;
   }
   const { operation = 0, mask, xor = '' } = expression;
-  const isMask = operation === 0 && mask !== undefined && /^0*$/.test(xor);
-  return isMask && value?.kind === 'key' && value.mask === undefined ? { ...value, mask } : undefined;
+  if (operation !== 0 || mask === undefined || value?.kind !== 'key' || value.mask !== undefined)
+    return undefined;
+  return /^0*$/.test(xor) ? { ...value, mask } : changedText(value.key, mask, xor);
+}
+
+/** What nft(8) prints for some bits that are set, or turned over. */
+function changedText(key: MatchKey, maskDigits: string, xorDigits: string): Held['value'] {
+  const { bytes, order, write } = KEYS[key];
+  if (maskDigits.length !== 2 * bytes || xorDigits.length !== 2 * bytes) return undefined;
+  const [mask, xor] = [numberIn(order, maskDigits), numberIn(order, xorDigits)];
+  const all = (1n << BigInt(8 * bytes)) - 1n;
+  const value = (one: bigint) => write({ first: one, last: one });
+  if (mask === all) return { kind: 'text', text: `${key} ^ ${value(xor)}` };
+  const kept = mask | xor;
+  const masked = kept === all ? key : `${key} & ${value(kept)}`;
+  return (mask & xor) === 0n ? { kind: 'text', text: `${masked} | ${value(xor)}` } : undefined;
 }
 
 /** What a comparison asks; undefined if it is not understood. */
@@ -285,10 +337,9 @@ function maskedMatch(
   if (operation !== CMP.eq && operation !== CMP.neq) return undefined;
   const [bits, first] = [numberIn(order, mask), numberIn(order, compared)];
   const not = operation === CMP.neq && { isNot: true };
-  const size = (1n << BigInt(8 * bytes)) - bits;
-  const isPrefix = order === 'network' && (size & (size - 1n)) === 0n && first % size === 0n;
-  if (!isPrefix) return { kind: 'match', key, mask: bits, value: first, ...not };
-  return { kind: 'match', key, range: { first, last: first + size - 1n }, ...not };
+  const range = { first, last: first + (1n << BigInt(8 * bytes)) - bits - 1n };
+  const isPrefix = order === 'network' && hostBitsOf(range) !== undefined;
+  return { kind: 'match', key, ...(isPrefix ? { range } : { mask: bits, value: first }), ...not };
 }
 
 function verdictOf(expression: Extract<KnownExpression, { name: 'immediate' }>): Statement {

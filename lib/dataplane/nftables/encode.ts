@@ -1,5 +1,5 @@
 import { ADDRESS_BITS, type Family } from '../../cidr/address.ts';
-import type { Range } from '../../cidr/ranges.ts';
+import { hostBitsOf } from '../../cidr/ranges.ts';
 import type { KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
 import { KEYS, type MatchKey, type Statement, type Translation, VERDICTS } from './statement.ts';
@@ -48,6 +48,8 @@ function encodeStatement(family: Family, statement: Statement): readonly KnownEx
     case 'masquerade':
     case 'snat':
       return encodeTranslation(family, statement);
+    case 'set':
+      throw new TypeError(`cannot write ${statement.key} set ${statement.value}`);
     case 'vmap':
       throw new TypeError(`cannot write a map of ${statement.keyText}`);
     case 'other':
@@ -74,8 +76,8 @@ function encodeMatch(match: Extract<Statement, { readonly kind: 'match' }>): rea
       mask(bytes, bytesOfValue(key, match.mask)),
       { name: 'cmp', from: FIRST, operation: equal, value: bytesOfValue(key, match.value) },
     ];
-  const length = prefixLength(bytes, match.range);
-  if (length === undefined || length === 0) throw new TypeError(`cannot write a range of ${key}`);
+  const length = 8 * bytes - (hostBitsOf(match.range) ?? 8 * bytes);
+  if (length === 0) throw new TypeError(`cannot write a range of ${key}`);
   const whole = Math.ceil(length / 8);
   const isWhole = length % 8 === 0;
   const loaded = isWhole ? whole : bytes;
@@ -124,13 +126,6 @@ function encodeTranslation(
     ...portRegisters,
     { name: 'nat', type: NFT_NAT_SNAT, family: protocol, fromAddress: FIRST, ...common },
   ];
-}
-
-/** The prefix length of a range of numbers of so many bytes; undefined if it is no prefix. */
-function prefixLength(bytes: number, { first, last }: Range): number | undefined {
-  const hostBits = (last - first + 1n).toString(2).length - 1;
-  const size = 1n << BigInt(hostBits);
-  return last - first + 1n === size && first % size === 0n ? 8 * bytes - hostBits : undefined;
 }
 
 /** The bytes of a value as the kernel keeps them. */

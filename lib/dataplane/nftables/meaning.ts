@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import { complement, nothing, type RangeSet } from '../../cidr/ranges.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
 import { type Condition, markTest, type Outcome, type Test } from '../rule.ts';
-import { LOCAL, type Statement, statementText } from './statement.ts';
+import { LOCAL, linkName, type Statement, statementText } from './statement.ts';
 
 /** What a statement means for packets of one family. */
 export interface Meaning {
@@ -51,11 +51,25 @@ function matchTest(meaning: Meaning, match: Extract<Statement, { readonly kind: 
   const addresses = addressesOf(meaning, match);
   const set = addresses && isNot ? complement(addresses) : addresses;
   if (set !== undefined && / daddr$/.test(key)) return set;
-  const condition: Condition = {
-    text: statementText(family, match),
-    isSteady: !('set' in match) && STEADY.test(key),
+  return conditionOf(meaning, match, set);
+}
+
+/** @param sources the addresses that it asks for, if these are of sources */
+function conditionOf(
+  meaning: Meaning,
+  match: Extract<Statement, { readonly kind: 'match' }>,
+  sources: RangeSet | undefined,
+): Condition {
+  const { key, isNot = false } = match;
+  const isSteady = !('set' in match) && STEADY.test(key);
+  const opposite = isSteady && isNot ? matchTest(meaning, { ...match, isNot: false }) : undefined;
+  return {
+    text: statementText(meaning.family, match),
+    isSteady,
+    sources,
+    output: key === 'oifname' && 'range' in match ? { name: linkName(match.range), isNot } : undefined,
+    opposite: opposite !== undefined && 'text' in opposite ? opposite : undefined,
   };
-  return set === undefined ? condition : { ...condition, sources: set };
 }
 
 /** The addresses that a match asks for; undefined if it asks for something else. */
@@ -93,6 +107,8 @@ export function outcomeOf(family: Family, statement: Statement): Outcome | undef
         /^snat to (.*?)(?: random| persistent| fully-random)*$/.exec(statementText(family, statement)) ?? [];
       return { kind: 'masquerades', to };
     }
+    case 'set':
+      return /^ip6? [sd]addr$/.test(statement.key) ? { kind: 'rewrites' } : undefined;
     case 'verdict':
       if (statement.chain !== undefined)
         return { kind: statement.verdict === 'goto' ? 'goto' : 'jump', chain: statement.chain };

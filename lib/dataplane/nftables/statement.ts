@@ -34,6 +34,14 @@ export const KEYS = {
   oif: { load: { name: 'meta', key: 5 }, bytes: 4, order: 'host', write: numbers },
   iifname: { load: { name: 'meta', key: 6 }, bytes: 16, order: 'network', write: interfaceName },
   oifname: { load: { name: 'meta', key: 7 }, bytes: 16, order: 'network', write: interfaceName },
+  'meta length': { load: { name: 'meta', key: 0 }, bytes: 4, order: 'host', write: numbers },
+  'meta skuid': { load: { name: 'meta', key: 10 }, bytes: 4, order: 'host', write: numbers },
+  'meta skgid': { load: { name: 'meta', key: 11 }, bytes: 4, order: 'host', write: numbers },
+  'meta nftrace': { load: { name: 'meta', key: 12 }, bytes: 1, order: 'host', write: numbers },
+  'meta cpu': { load: { name: 'meta', key: 20 }, bytes: 4, order: 'host', write: numbers },
+  iifgroup: { load: { name: 'meta', key: 21 }, bytes: 4, order: 'host', write: numbers },
+  oifgroup: { load: { name: 'meta', key: 22 }, bytes: 4, order: 'host', write: numbers },
+  'meta cgroup': { load: { name: 'meta', key: 23 }, bytes: 4, order: 'host', write: numbers },
   'ct mark': { load: { name: 'ct', key: 3 }, bytes: 4, order: 'host', write: mark },
   'ct state': { load: { name: 'ct', key: 0 }, bytes: 4, order: 'host', write: states },
 } as const satisfies Readonly<Record<string, KeyLayout>>;
@@ -63,6 +71,8 @@ export type Statement =
   | (Match & { readonly mask: bigint; readonly value: bigint })
   /** What the map has for the key decides; of a key that is not understood there is only the text. */
   | Readonly<{ kind: 'vmap'; key: MatchKey | undefined; keyText: string; map: string }>
+  /** What a rule writes to a packet, or to what the kernel keeps with it: the text of the value. */
+  | Readonly<{ kind: 'set'; key: MatchKey; value: string }>
   /** One of `size` packets out of `left`, at random. */
   | { readonly kind: 'chance'; readonly size: number; readonly left: number }
   | { readonly kind: 'counter' }
@@ -116,6 +126,8 @@ export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n, 'ipv6-icmp': 58
 /** NF_NAT_RANGE_PROTO_RANDOM, _PERSISTENT and _PROTO_RANDOM_FULLY. */
 export const RANDOM_FULLY = 0x10;
 const TRANSLATION_FLAGS = { random: 0x4, persistent: 0x8, 'fully-random': RANDOM_FULLY } as const;
+/** NF_NAT_RANGE_NETMAP: an address is replaced by that at the same place in another prefix. */
+const NETMAP = 0x40;
 
 export function statementText(family: Family, statement: Statement): string {
   switch (statement.kind) {
@@ -130,6 +142,8 @@ export function statementText(family: Family, statement: Statement): string {
     case 'masquerade':
     case 'snat':
       return translation(family, statement);
+    case 'set':
+      return `${statement.key} set ${statement.value}`;
     case 'vmap':
       return `${statement.keyText} vmap @${statement.map}`;
     case 'other':
@@ -153,9 +167,9 @@ function translation(family: Family, { kind, address: to, ports, flags }: Transl
   const names = Object.entries(TRANSLATION_FLAGS).flatMap(([name, bit]) =>
     (flags & bit) === 0 ? [] : [name],
   );
-  const unknown = flags & ~(TRANSLATION_FLAGS.random | TRANSLATION_FLAGS.persistent | RANDOM_FULLY);
+  const unknown = flags & ~(NETMAP | TRANSLATION_FLAGS.random | TRANSLATION_FLAGS.persistent | RANDOM_FULLY);
   return [
-    kind,
+    (flags & NETMAP) === 0 ? kind : `${kind} prefix`,
     ...(where === undefined ? [] : [`to ${where}`]),
     ...names,
     ...(unknown === 0 ? [] : [`flags 0x${unknown.toString(16)}`]),
@@ -198,13 +212,17 @@ function named(names: Readonly<Record<string, bigint>>, range: Range): string {
   return name !== undefined && range.first === range.last ? name[0] : numbers(range);
 }
 
-/** A name, or the beginning of names: then the highest value has no zero behind it. */
-function interfaceName({ first, last }: Range): string {
+function interfaceName(range: Range): string {
+  return `"${linkName(range)}"`;
+}
+
+/** A name, or the beginning of names and a star: then the highest value has no zero behind it. */
+export function linkName({ first, last }: Range): string {
   const [lowest = '', highest = ''] = [first, last].map((value) =>
     Buffer.from(value.toString(16).padStart(32, '0'), 'hex').toString('latin1'),
   );
   const [name = ''] = lowest.split('\0');
-  return `"${name}${highest[name.length] === '\0' ? '' : '*'}"`;
+  return `${name}${highest[name.length] === '\0' ? '' : '*'}`;
 }
 
 function states(range: Range): string {

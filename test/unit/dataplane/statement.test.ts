@@ -261,7 +261,16 @@ describe('statements of a rule', () => {
         { name: 'immediate', to: 1, value: '07000000' },
         { name: 'meta', key: 3, from: 1 },
       ],
-      '[immediate to 1 value 07000000] [meta key 3 from 1]',
+      'meta mark set 0x7',
+    ],
+    [
+      'an address in another prefix, and a flag that no nft has',
+      [
+        load,
+        { name: 'lookup', set: 'm', from: 1, to: 1 },
+        { name: 'nat', type: 0, family: 2, fromAddress: 1, flags: 0xc0 },
+      ],
+      'snat prefix to ip daddr map @m flags 0x80',
     ],
     [
       'a chance that compares in the byte order of the machine',

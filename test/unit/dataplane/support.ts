@@ -15,6 +15,7 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     set: none,
     sets: none,
     rules: none,
+    eachRule: none,
     elements: none,
     hasRange: none,
     commit: none,

@@ -100,6 +100,15 @@ const CASES: readonly Case[] = [
     ],
   ],
   [
+    'kube-vip with an egress (pkg/vip/egress.go of kube-vip/kube-vip)',
+    [
+      '-A POSTROUTING -s 10.1.2.3/32 -m mark --mark 0x40/0x40 -m comment --comment "a3ViZS12aXAK=kube-vip-kube-system" -j SNAT --to-source 203.0.113.7',
+      JUMP,
+    ],
+    'masquerades kube-vip 10.0.0.0/8 (built in (test)), 192.168.0.0/16 (built in (test)) [source 10.1.2.3/32; mark 0x40/0x40]',
+    'exempts kube-vip every destination [source 10.1.2.3/32; mark 0x40/0x40]',
+  ],
+  [
     'Submariner (route agent of submariner-io/submariner)',
     [
       '-A POSTROUTING -j SUBMARINER-POSTROUTING',
@@ -141,7 +150,7 @@ const CASES: readonly Case[] = [
       '-A POSTROUTING -m comment --comment "egw:ymEAarDWTR9SHgDS" -m comment --comment "Accept for egress traffic from pod going to EgressTunnel" -m mark --mark 0x26000000/0xff000000 -j ACCEPT',
       JUMP,
     ],
-    'exempts unknown every destination [mark 0x26000000/0xff000000]',
+    'exempts egressgateway every destination [mark 0x26000000/0xff000000]',
   ],
   [
     'EgressGateway (https://github.com/spidernet-io/egressgateway/issues/1670)',
@@ -150,8 +159,8 @@ const CASES: readonly Case[] = [
       '-A EGRESSGATEWAY-SNAT-EIP -m set --match-set egress-src-v4-205d1eb3fc1220351 src -m set ! --match-set egress-cluster-cidr-ipv4 dst -m conntrack --ctdir ORIGINAL -j SNAT --to-source 10.18.162.144',
       JUMP,
     ],
-    'masquerades unknown 10.0.0.0/8 (built in (test)), 192.168.0.0/16 (built in (test)) [set match-set egress-src-v4-205d1eb3fc1220351 src; set match-set not egress-cluster-cidr-ipv4 dst; conntrack ctdir ORIGINAL]',
-    'exempts unknown every destination [set match-set egress-src-v4-205d1eb3fc1220351 src; set match-set not egress-cluster-cidr-ipv4 dst; conntrack ctdir ORIGINAL]',
+    'masquerades egressgateway 10.0.0.0/8 (built in (test)), 192.168.0.0/16 (built in (test)) [set match-set egress-src-v4-205d1eb3fc1220351 src; set match-set not egress-cluster-cidr-ipv4 dst; conntrack ctdir ORIGINAL]',
+    'exempts egressgateway every destination [set match-set egress-src-v4-205d1eb3fc1220351 src; set match-set not egress-cluster-cidr-ipv4 dst; conntrack ctdir ORIGINAL]',
   ],
 ];
 

@@ -44,4 +44,17 @@ describe('one address', () => {
       assert.deepEqual(certain?.path, end === undefined ? undefined : [end]);
     });
   }
+
+  for (const [rule, links, rules] of [
+    ['-o eth1 -j MASQUERADE', ['eth0'], 0],
+    ['-o eth1 -j MASQUERADE', ['eth0', 'eth1'], 1],
+    ['-o eth1 -j MASQUERADE', [], 1],
+    ['! -o eth+ -j MASQUERADE', ['eth0', 'eth1'], 0],
+    ['! -o docker0 -j MASQUERADE', ['eth0'], 1],
+  ] as const)
+    it(`that leaves by ${links.join(' or ') || 'an unknown link'} with ${rule}`, async () => {
+      const node = { baseChains: [baseChainOf([`-A POSTROUTING ${rule}`])], unread: [] };
+      const { masquerading } = await explainForeign(node, addressFrom('8.8.8.8'), undefined, links);
+      assert.equal(masquerading.length, rules);
+    });
 });

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { type NodeOptions, type NodeRules, readNode } from '../../../lib/foreign/read-node.ts';
 import type { Answers } from '../dataplane/support.ts';
-import { base, fakeHost, jump, MASQUERADE, OWN, reply } from './support.ts';
+import { base, fakeHost, jump, MASQUERADE, OWN, reply, rulesOf } from './support.ts';
 
 const NFT: NodeOptions['iptables'] = { mode: 'nft', suffix: '-nft' };
 const LEGACY: NodeOptions['iptables'] = { mode: 'legacy', suffix: '-legacy' };
@@ -35,8 +35,9 @@ describe('a node', () => {
     const host = fakeHost({}, commands, {}, [...CHAINS, base('IPv4', 'site', 'post')], rules);
     const node = await readNode(host, { families: ['IPv4'], ownChain: OWN, iptables: NFT });
     assert.deepEqual(where(node), ['iptables (nft) nat POSTROUTING', 'nftables ip site post']);
+    const found = await Promise.all(node.baseChains.map(({ name, chains }) => rulesOf(chains.get(name))));
     assert.deepEqual(
-      node.baseChains.map(({ chains }) => [...chains.values()].flat().map(({ outcome }) => outcome.kind)),
+      found.map((chain) => chain.map(({ outcome }) => outcome.kind)),
       [['own', 'masquerades'], ['masquerades']],
     );
     assert.deepEqual([node.unread, commands], [[], []]);
@@ -76,7 +77,8 @@ describe('a node', () => {
         'iptables (legacy) nat POSTROUTING',
         'iptables (legacy) raw PREROUTING',
       ]);
-      assert.equal(node.baseChains[1]?.chains.get('PREROUTING')?.[0]?.outcome.kind, 'untracks');
+      const [rule] = await rulesOf(node.baseChains[1]?.chains.get('PREROUTING'));
+      assert.equal(rule?.outcome.kind, 'untracks');
       assert.deepEqual(node.unread, []);
       assert.deepEqual(where(await read(mode, answers, LEGACY_IN_USE)), [
         'iptables (legacy) nat POSTROUTING',

@@ -33,6 +33,17 @@ const CASES: readonly (readonly [name: string, lines: readonly string[], ...reac
     'all [source 11.0.0.0/8] 5',
   ],
   [
+    'a negated rule without a destination leaves only what it does not take',
+    [
+      '-A POSTROUTING ! -o mp0 -j RETURN',
+      '-A POSTROUTING -o eth0 -j MASQUERADE',
+      '-A POSTROUTING ! -s 10.0.0.0/8 -j RETURN',
+      '-A POSTROUTING ! -s 11.0.0.0/8 -d 0.0.0.0/1 -j RETURN',
+      '-A POSTROUTING -o mp+ -j MASQUERADE',
+    ],
+    'all [output interface mp0, source 10.0.0.0/8, output interface mp+] 5',
+  ],
+  [
     'a matter of chance may turn out differently the next time',
     [
       '-A POSTROUTING -m statistic --mode random --probability 0.5 -d 0.0.0.0/1 -j ACCEPT',

@@ -4,7 +4,7 @@ import type { Host } from '../../../lib/dataplane/host.ts';
 import { parseIptablesRule } from '../../../lib/dataplane/iptables/parse-rule.ts';
 import type { Requests } from '../../../lib/dataplane/netlink.ts';
 import type { Rule } from '../../../lib/dataplane/rule.ts';
-import type { BaseChain } from '../../../lib/foreign/base-chain.ts';
+import { addTarget, type BaseChain, type ReadChain } from '../../../lib/foreign/base-chain.ts';
 import { Budget } from '../../../lib/foreign/budget.ts';
 import type { KnownExpression } from '../../../lib/netlink/expressions.ts';
 import type { NatChain, RuleReply } from '../../../lib/netlink/replies.ts';
@@ -58,7 +58,29 @@ export function baseChainOf(lines: readonly string[], family: Policy['family'] =
     rules.push(parseIptablesRule(family, chain, spec, OWN));
     chains.set(chain, rules);
   }
-  return { chainText: 'iptables (nft) nat POSTROUTING', family, name: 'POSTROUTING', chains, unread: [] };
+  return baseOf(chains, { chainText: 'iptables (nft) nat POSTROUTING', family, name: 'POSTROUTING' });
+}
+
+/** The same of rules by the names of their chains. */
+export function baseOf(
+  chains: ReadonlyMap<string, readonly Rule[]>,
+  base: Pick<BaseChain, 'chainText' | 'family' | 'name'>,
+): BaseChain {
+  const read = [...chains].map(([name, rules]): [string, ReadChain] => {
+    const targets = new Map<string, number>();
+    for (const { outcome } of rules) if ('chain' in outcome) addTarget(targets, outcome.chain);
+    const toOwn = rules.filter(({ outcome }) => outcome.kind === 'own').length;
+    const each: ReadChain['each'] = (visit, budget) => budget.each(rules, visit);
+    return [name, { targets, toOwn, each }];
+  });
+  return { ...base, chains: new Map(read), unread: [] };
+}
+
+/** All rules of a chain. */
+export async function rulesOf(chain: ReadChain | undefined): Promise<readonly Rule[]> {
+  const rules: Rule[] = [];
+  await chain?.each((rule) => rules.push(rule), unlimited());
+  return rules;
 }
 
 function words(line: string): { readonly chain: string; readonly spec: string } {
@@ -69,7 +91,7 @@ function words(line: string): { readonly chain: string; readonly spec: string } 
 
 /** A budget that no test exceeds, whatever the machine. */
 export function unlimited(): Budget {
-  return new Budget(Number.POSITIVE_INFINITY);
+  return new Budget({ cpuMs: Number.POSITIVE_INFINITY });
 }
 
 /**
@@ -88,7 +110,7 @@ export function fakeHost(
 ): Host {
   const all = {
     natChains: async () => natChains,
-    rules: async ({ chain = '' }: { readonly chain?: string }) => rules[chain] ?? [],
+    eachRule: visiting((chain) => rules[chain] ?? []),
     ...requests,
   };
   return {
@@ -96,6 +118,11 @@ export function fakeHost(
     netlink: fakeNetlink(all),
     readText: async (path) => files[path] ?? '',
   };
+}
+
+/** Visits rules of chains as netlink does. */
+export function visiting(rulesIn: (chain: string) => readonly RuleReply[]): Requests['eachRule'] {
+  return async ({ chain }, visit) => rulesIn(chain).forEach(visit);
 }
 
 /** A base chain as the kernel lists it. */
