@@ -11,7 +11,7 @@ import {
 } from '../config/config-file.ts';
 import { MAX_BYTES } from '../config/limits.ts';
 import type { Problem, ProblemKind } from '../config/problem.ts';
-import { TEMPLATE_MARK } from '../config/template.ts';
+import { templateAdvice } from '../config/template.ts';
 import { describe, keyName, type MapNode, type Node, valueAt } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
 
@@ -98,7 +98,8 @@ export function readConfigMap(
 ): void {
   const templateMark = templateMarkNode(configMap);
   if (templateMark !== undefined) {
-    collector.report('syntax', templateMark, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);
+    const { message, remedy } = templateAdvice();
+    collector.report('syntax', templateMark, message, remedy);
     return;
   }
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));

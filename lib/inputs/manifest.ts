@@ -77,8 +77,9 @@ function isManifest(piece: ParsedPiece): boolean {
 }
 
 function asProblem({ start, text, error }: Piece & { readonly error: PlacedError }, file: TextFile): Problem {
-  // A rendered manifest may hold "{{" too, in a text that is for another program.
-  const render = templateMarkIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
+  // A rendered manifest may hold such a mark too, in a text that is for another program.
+  const mark = templateMarkIn(text)?.mark;
+  const render = mark === undefined ? '' : `if "${mark}" is a placeholder, ${RENDER}; else `;
   const remedy = `${render}${printable(error.remedy)}`;
   const at = { offset: start + error.offset };
   return problemIn(file, 'syntax', at, printable(error.message), remedy);

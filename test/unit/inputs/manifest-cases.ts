@@ -206,7 +206,7 @@ export const MISTAKES: readonly Case[] = [
     'a document that is not YAML, among others',
     `${CONFIG_MAP}---\nkind: "{{ .Values.kind }}‸\n---\n${CONFIG_MAP.replace('ip-masq-a', 'ip-masq-b')}`,
     'cidr',
-    'syntax: is not valid YAML: deficient indentation; if "{{" is a placeholder, render the template first, such as with helm template; else close',
+    'syntax: is not valid YAML: deficient indentation; if "{{" is a placeholder, render the template first, such as with helm template, terraform or envsubst; else close',
     'cidr',
   ],
   [
