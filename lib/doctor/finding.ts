@@ -38,7 +38,7 @@ export const FINDING_MEANING = {
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
   'conntrack-full': 'connection tracking has hardly any room for new connections',
-  'forwarding-off': 'the kernel does not forward packets',
+  'forwarding-off': 'the kernel does not forward packets that come in by links to pods, or to the outside',
   'not-read': 'the doctor could not read something',
 } as const;
 
