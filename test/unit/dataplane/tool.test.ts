@@ -117,6 +117,23 @@ describe('an installed iptables', () => {
     await assert.rejects(detectMode(hostWith(nftOnly), 'auto'), failed);
   });
 
+  // Measured with a filter of seccomp that answers socket(AF_NETLINK) with EPERM, EACCES, ENOSYS or EAFNOSUPPORT.
+  for (const reason of [
+    'Operation not permitted',
+    'Permission denied',
+    'Function not implemented',
+    'Address family not supported by protocol',
+  ])
+    it(`of nft mode without netlink is not taken for one that is not installed: ${reason}`, async () => {
+      const host = hostWith({
+        'iptables-nft --version': { code: 1, stderr: `iptables: Failed to initialize nft: ${reason}\n` },
+        'iptables-legacy --version': version('v1.8.9 (legacy)'),
+        'iptables-legacy': { stdout: '-P POSTROUTING ACCEPT\n' },
+      });
+      await assert.rejects(detectMode(host, 'auto'), { failure: 'denied', remedy: /netlink/ });
+      assert.equal((await detectMode(host, 'legacy')).mode, 'legacy');
+    });
+
   it('of legacy mode that cannot be run is no reason not to use nft mode where that decides', async () => {
     const working = hostWith({
       'iptables-nft --version': version('v1.8.9 (nf_tables)'),
