@@ -50,7 +50,7 @@ export const UNUSABLE_AS_SOURCE: Readonly<Record<Family, readonly ReservedRange[
 };
 
 /** Addresses to which nobody outside has a route: of pods, packets with these get no answer. */
-export const NO_WAY_BACK: readonly ReservedRange[] = [
+export const UNROUTED_RANGES: readonly ReservedRange[] = [
   ...PRIVATE_RANGES,
   reserved('100.64.0.0/10', 'RFC 6598'),
   reserved('fc00::/7', 'RFC 4193'),

@@ -1,7 +1,7 @@
 import { addressRemarks } from '../agent/log-addresses.ts';
 import { FAMILIES, FAMILY_NAMES } from '../cidr/address.ts';
 import { covers } from '../cidr/prefix.ts';
-import { NO_WAY_BACK } from '../cidr/reserved.ts';
+import { UNROUTED_RANGES } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, locationText, type Remark } from '../config/problem.ts';
@@ -93,7 +93,7 @@ async function podsWithoutRules(
   const policies = others.map((family) => compilePolicy({ ...config, nonMasqueradeCIDRs: [] }, family));
   const found = await findPods(policies, config.configFileNames);
   return found
-    .filter(({ range }) => NO_WAY_BACK.some(({ prefix }) => covers(prefix, range)))
+    .filter(({ range }) => UNROUTED_RANGES.some(({ prefix }) => covers(prefix, range)))
     .map(({ family, range, routes, evidence }) => ({
       kind: 'pods-without-rules' as const,
       family,

@@ -168,6 +168,10 @@ function isUnreadable({ stderr }: ToolResult): boolean {
 /** What iptables-nft says of each match and target that the kernel does not know; nft_compat is needed for all. */
 const LACKING = /Extension (\S+) revision \d+ not supported, missing kernel module/g;
 
+/** What it says if the kernel does not know the type of the chains by which packets enter NAT, which is in `nft_chain_nat`. */
+const NO_CHAIN_TYPE =
+  /CHAIN_ADD failed \(No such file or directory\): chain (?:PREROUTING|INPUT|OUTPUT|POSTROUTING)/;
+
 /** The texts that the tools print when they fail, the more specific first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
@@ -239,15 +243,17 @@ const SYMPTOMS: readonly Symptom[] = [
 ];
 
 function failure(command: string, result: ToolResult): DataplaneError {
-  const lacking = new Set(Array.from(result.stderr.matchAll(LACKING), ([, name]) => `xt_${name}`));
-  if (lacking.size > 0) {
-    const modules = ['nft_compat', ...lacking].join(', ');
-    const remedy = 'load them on the node (modprobe), or use --backend=nftables';
-    return new DataplaneError(
-      'unsupported',
-      `${command} failed: the kernel lacks some of ${modules}`,
-      remedy,
-    );
+  const extensions = new Set(Array.from(result.stderr.matchAll(LACKING), ([, name]) => `xt_${name}`));
+  const hasNoChainType = NO_CHAIN_TYPE.test(result.stderr);
+  const modules = [
+    ...(hasNoChainType ? ['nft_chain_nat'] : []),
+    ...(extensions.size > 0 ? ['nft_compat', ...extensions] : []),
+  ];
+  if (modules.length > 0) {
+    const message = `${command} failed: the kernel lacks some of ${modules.join(', ')}`;
+    // Without the chain type, nftables cannot do it either.
+    const other = hasNoChainType ? '--iptables-mode=legacy' : '--backend=nftables';
+    return new DataplaneError('unsupported', message, `load them on the node (modprobe), or use ${other}`);
   }
   const said = result.stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${result.code}`;
   return toolError(SYMPTOMS, result.stderr, `${command} failed: ${said}`);

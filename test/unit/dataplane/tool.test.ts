@@ -48,6 +48,28 @@ describe('what iptables says', () => {
         await assert.rejects(tool.restore('*nat\nCOMMIT\n'), { failure });
       });
 
+  // pivpn/pivpn#1135; qoomon/docker-host#62; the last one is a kernel without nft_compat alone, as RHEL 10 has.
+  const NO_CHAIN = 'CHAIN_ADD failed (No such file or directory): chain POSTROUTING';
+  const warning = (name: string) =>
+    `Warning: Extension ${name} revision 0 not supported, missing kernel module?\n`;
+  for (const [stderr, modules, remedy] of [
+    [`iptables v1.8.2 (nf_tables):  ${NO_CHAIN}`, 'nft_chain_nat', '--iptables-mode=legacy'],
+    [
+      `${warning('tcp')}${warning('DNAT')}iptables v1.8.10 (nf_tables):  ${NO_CHAIN}`,
+      'nft_chain_nat, nft_compat, xt_tcp, xt_DNAT',
+      '--iptables-mode=legacy',
+    ],
+    [warning('comment'), 'nft_compat, xt_comment', '--backend=nftables'],
+  ] as const)
+    it(`names the modules that the kernel lacks: ${modules}`, async () => {
+      const tool = createTool(hostWith({ 'iptables-nft-restore': { code: 4, stderr } }), 'IPv4', '-nft');
+      await assert.rejects(tool.restore('*nat\nCOMMIT\n'), (error) => {
+        assert.ok(error instanceof DataplaneError && error.failure === 'unsupported');
+        assert.ok(error.message.endsWith(`lacks some of ${modules}`), error.message);
+        return error.remedy.endsWith(`or use ${remedy}`);
+      });
+    });
+
   for (const stderr of [
     'iptables: No chain/target/match by that name.',
     "iptables v1.8.9 (nf_tables): chain `X' in table `nat' is incompatible, use 'nft' tool.",
