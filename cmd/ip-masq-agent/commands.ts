@@ -126,7 +126,7 @@ export const COMMANDS: Commands = {
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:
-      'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else those from 1024, for each destination and its port: if all are in use, new connections to it fail.',
+      'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods), for each destination and its port: if all are in use, new connections to it fail.',
     own: OUTPUT_FLAGS,
     uses: ['to-ports'],
     examples: {

@@ -72,7 +72,7 @@ export const FLAGS = {
   'to-ports': dataplane(
     portRanges,
     '',
-    'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely',
+    'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely. Connections from ports below 1024 get them too, those of the node itself as well unless masqueradeFromCIDRs lists only pods: NFS servers that ask for such a port then refuse mounts',
   ),
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),

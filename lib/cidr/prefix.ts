@@ -30,6 +30,8 @@ export function parsePrefix(text: string): ParsedPrefix {
   if (text === '') return invalid('is empty', 'remove the item, or write a CIDR such as 10.0.0.0/8');
   const bare = text.replace(/[\p{White_Space}\p{Cc}\p{Cf}]/gu, '');
   if (bare !== text) return invalid('contains white space or invisible characters', suggestion(bare));
+  const unquoted = text.replace(/[\p{Quotation_Mark}`]/gu, '');
+  if (unquoted !== text) return invalid('contains quotes', suggestion(unquoted));
 
   const [address = '', length, ...rest] = text.split('/');
   if (length === undefined) return withoutLength(text);

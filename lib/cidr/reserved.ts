@@ -49,6 +49,13 @@ export const UNUSABLE_AS_SOURCE: Readonly<Record<Family, readonly ReservedRange[
   IPv6: [reserved('::/96', 'RFC 4291'), LINK_LOCAL.IPv6, ...MULTICAST.IPv6],
 };
 
+/** Addresses to which nobody outside has a route: of pods, packets with these get no answer. */
+export const UNROUTED_RANGES: readonly ReservedRange[] = [
+  ...PRIVATE_RANGES,
+  reserved('100.64.0.0/10', 'RFC 6598'),
+  reserved('fc00::/7', 'RFC 4193'),
+];
+
 function reserved(cidr: string, rfc: string): ReservedRange {
   const parsed = parsePrefix(cidr);
   if ('error' in parsed) throw new Error(`${cidr} ${parsed.error.message}`);

@@ -1,4 +1,4 @@
-import type { Family } from '../cidr/address.ts';
+import { FAMILIES, type Family } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
@@ -40,7 +40,7 @@ export function* findConflicts(
   const firsts = yield* repeatedItems(LISTS.flatMap(itemsOf));
   yield* linkLocalFlagConflicts(configs, 'IPv4');
   yield* linkLocalFlagConflicts(configs, 'IPv6');
-  yield* linkLocalItemConflicts(firsts, masqLinkLocal);
+  yield* linkLocalItemConflicts(firsts, configs, masqLinkLocal);
   yield* nestedItems(firsts, leftAlone(masqLinkLocal));
   for (const list of OTHER_LISTS) yield* nestedItems(yield* repeatedItems(itemsOf(list)), []);
   yield* fromConflicts(configs);
@@ -164,21 +164,30 @@ function linkLocalFlagConflicts(configs: readonly ParsedConfig[], family: Family
     });
 }
 
+/** The entry that decides for link-local as a whole, if it is not as the flag says. A narrower entry is meant as an exception. */
 function linkLocalItemConflicts(
   items: readonly Item[],
+  configs: readonly ParsedConfig[],
   masqLinkLocal: Readonly<Record<Family, boolean>>,
 ): Problem[] {
-  return items.flatMap((item) => {
-    const { value, list } = item;
-    const flag = LINK_LOCAL_FLAGS[value.family];
-    const masquerade = masqLinkLocal[value.family];
-    if (value.text !== LINK_LOCAL[value.family].prefix.text || masquerade === (list === 'masqueradeCIDRs'))
-      return [];
-    const outcome = masquerade
-      ? 'this entry wins: it is not masqueraded'
-      : 'the flag wins: it is not masqueraded';
-    const message = `${value.text} is in ${list}, but ${flag} is ${masquerade}; ${outcome}`;
-    return conflict('link-local-entry', item, message, `remove the entry, or set ${flag}: ${!masquerade}`);
+  const all = new PrefixMap<Item>();
+  for (const item of items) all.set(item.value, item);
+  return FAMILIES.flatMap((family) => {
+    const { prefix } = LINK_LOCAL[family];
+    const flag = LINK_LOCAL_FLAGS[family];
+    if (!masqLinkLocal[family]) {
+      const item = all.get(prefix);
+      if (item?.list !== 'masqueradeCIDRs') return [];
+      const message = `${prefix.text} is in ${item.list}, but ${flag} is false; the flag wins: it is not masqueraded`;
+      return conflict('link-local-entry', item, message, `remove the entry, or set ${flag}: true`);
+    }
+    const item = nearest(all, prefix);
+    if (item?.list !== 'nonMasqueradeCIDRs') return [];
+    const isItself = item.value.text === prefix.text;
+    const message = `${item.value.text} is in ${item.list}${isItself ? '' : ` and contains ${prefix.text}`}, but ${flag} is true; this entry wins: ${prefix.text} is not masqueraded`;
+    const remedy = isItself ? 'remove the entry' : `add ${prefix.text} to masqueradeCIDRs`;
+    const on = configs.flatMap((config) => config[flag] ?? []).find(({ value }) => value);
+    return conflict('link-local-entry', item, message, `${remedy}, or set ${flag}: false`, on);
   });
 }
 

@@ -10,7 +10,7 @@ import { CIDR_LIMIT_KEY, KEY_NAMES, keyNamed, LIMITED_KEYS, parseKeys } from './
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countIndicators } from './size.ts';
-import { TEMPLATE_MARK, templateMarkIn } from './template.ts';
+import { templateAdvice, templateMarkIn } from './template.ts';
 import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
 
 export interface ValidatedFile {
@@ -76,9 +76,10 @@ function parse(
   let indicators = 0;
   try {
     indicators = countIndicators(text, quota.indicators);
-    const templateMark = templateMarkIn(text);
-    if (templateMark !== undefined) {
-      report('syntax', { offset: templateMark }, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);
+    const template = templateMarkIn(text);
+    if (template !== undefined) {
+      const { message, remedy } = templateAdvice(template.mark);
+      report('syntax', template, message, remedy);
       return { indicators };
     }
     const root = parseYaml(text);
@@ -105,8 +106,44 @@ function valuesOf(root: MapNode | undefined, report: NoteProblem): Values {
     report('shape', root, 'this is a Kubernetes manifest, not the config inside it', remedy);
     return new Map();
   }
+  const nested = nestedKey(root);
+  if (nested !== undefined) {
+    const message = `${nested.path.at(-1)} is below ${quote(nested.path.slice(0, -1).join('.'))}, as in the values of a Helm chart: a config file has it at the top`;
+    const remedy = 'render the chart and check that: helm template … | ip-masq-agent check -f -';
+    report('shape', nested.key, message, remedy);
+    return new Map();
+  }
   const values = knownValues(root, KEY_NAMES, report);
   return new Map(Array.from(values, ([name, value]) => [name, withKnownItemKeys(value, name, report)]));
+}
+
+interface NestedKey {
+  readonly path: readonly string[];
+  readonly key: Node;
+}
+
+/** A known key in a map, or in a text, below other keys; undefined if the map has one itself, or if there is none. */
+function nestedKey(root: MapNode): NestedKey | undefined {
+  const known = new Set(KEY_NAMES.map((name) => name.toLowerCase()));
+  const isKnown = ({ key }: MapNode['pairs'][number]) => known.has(keyName(key).toLowerCase());
+  if (root.pairs.some(isKnown)) return undefined;
+  const seen = new Set<Node>();
+  const find = (map: MapNode, path: readonly string[]): NestedKey | undefined => {
+    if (seen.has(map)) return undefined;
+    seen.add(map);
+    for (const pair of map.pairs) {
+      const { key, value } = pair;
+      const here = [...path, keyName(key)];
+      if (isKnown(pair)) return { path: here, key };
+      const text = value.kind === 'scalar' && typeof value.value === 'string' ? value.value : '';
+      const named = KEY_NAMES.find((name) => text.includes(`${name}:`));
+      if (named !== undefined) return { path: [...here, named], key };
+      const found = value.kind === 'map' ? find(value, here) : undefined;
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+  return find(root, []);
 }
 
 /** A list with the keys of its items as the schema spells them, and without others. */

@@ -51,9 +51,8 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
     const reason = `rules of the agent are there${limit}`;
     return { backend: inChains ? 'iptables' : 'nftables', by: 'own-rules', reason };
   }
-  if (areHidden && proxy === undefined) throw hiddenTables(host.netlink);
-  if (proxy !== undefined)
-    return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}${limit}` };
+  if (areHidden) throw hiddenTables(host.netlink);
+  if (proxy !== undefined) return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}` };
   return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy had rules' };
 }
 

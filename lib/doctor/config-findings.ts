@@ -1,4 +1,7 @@
 import { addressRemarks } from '../agent/log-addresses.ts';
+import { FAMILIES, FAMILY_NAMES } from '../cidr/address.ts';
+import { covers } from '../cidr/prefix.ts';
+import { UNROUTED_RANGES } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, locationText, type Remark } from '../config/problem.ts';
@@ -67,13 +70,37 @@ export async function podFindings(
   const policies = families.map((family) => compilePolicy(config, family));
   try {
     const found = await findPods(policies, config.configFileNames);
-    return found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded', ...one }));
+    return [
+      ...found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded' as const, ...one })),
+      ...(await podsWithoutRules(findPods, config, families)),
+    ];
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
     const message = 'pods that the config masquerades may be hidden, because routes cannot be read';
     const remedy = 'compare the ranges of pods with nonMasqueradeCIDRs by hand';
     return [{ kind: 'not-read', message, evidence: [error.message], remedy }];
   }
+}
+
+/** Pods that need masquerading to reach the outside, but are of a family for which the agent keeps no rules. */
+async function podsWithoutRules(
+  findPods: FindPods,
+  config: MergedConfig,
+  families: readonly Family[],
+): Promise<readonly Finding[]> {
+  const others = FAMILIES.filter((family) => !families.includes(family));
+  // What a policy without entries masquerades is all that is not accepted.
+  const policies = others.map((family) => compilePolicy({ ...config, nonMasqueradeCIDRs: [] }, family));
+  const found = await findPods(policies, config.configFileNames);
+  return found
+    .filter(({ range }) => UNROUTED_RANGES.some(({ prefix }) => covers(prefix, range)))
+    .map(({ family, range, routes, evidence }) => ({
+      kind: 'pods-without-rules' as const,
+      family,
+      message: `${counted(routes, 'route')} ${routes === 1 ? 'leads' : 'lead'} to pods in ${range.text}, but the agent keeps no rules for ${family}: packets leave with these private addresses`,
+      evidence,
+      remedy: `start the agent with --enable-${FAMILY_NAMES[family]}, and list the ranges of pods and nodes in nonMasqueradeCIDRs; if the pods need no way outside, or another program masquerades, accept it: --accept-masqueraded=${range.text}`,
+    }));
 }
 
 function placed(kind: FindingKind, { message, remedy, at, other }: Remark): Finding {

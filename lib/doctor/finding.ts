@@ -17,6 +17,8 @@ export const FINDING_MEANING = {
   'nothing-inside': 'the config masquerades all traffic of a family, also between pods',
   'node-address': 'the node has no address, or several, in a range of masqueradeAddresses',
   'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',
+  'pods-without-rules':
+    'routes lead to pods with private addresses of a family for which the agent keeps no rules',
   'no-capability': 'the capability NET_ADMIN or NET_RAW is missing',
   'tool-missing':
     'a tool that the agent needs (iptables, ip6tables) is not installed or too old, or netlink does not work, which nftables needs',
@@ -37,7 +39,7 @@ export const FINDING_MEANING = {
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
   'conntrack-full': 'connection tracking has hardly any room for new connections',
-  'forwarding-off': 'the kernel does not forward packets',
+  'forwarding-off': 'the kernel does not forward packets that come in by links to pods, or to the outside',
   'not-read': 'the doctor could not read something',
 } as const;
 

@@ -1,33 +1,114 @@
 import type { Host } from '../dataplane/host.ts';
+import { noAnswer } from '../dataplane/netlink.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { conntrackTable } from '../node/conntrack-table.ts';
+import { type ForwardingLinks, forwardingLinks } from '../node/pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
+import { truncatedText } from '../text/words.ts';
 import type { Finding } from './finding.ts';
-
-/** The files that say whether the kernel forwards packets; see ip-sysctl in the kernel's documentation. */
-const FORWARDING: Readonly<Record<Family, string>> = {
-  IPv4: '/proc/sys/net/ipv4/ip_forward',
-  IPv6: '/proc/sys/net/ipv6/conf/all/forwarding',
-};
 
 export async function forwardingFindings(
   host: Host,
   families: readonly Family[],
 ): Promise<readonly Finding[]> {
-  const findings: Finding[] = [];
-  for (const family of families) {
-    const value = (await host.readText(FORWARDING[family]))?.trim();
-    if (value !== '0') continue;
-    const name = FORWARDING[family].replace('/proc/sys/', '').replaceAll('/', '.');
-    findings.push({
-      kind: 'forwarding-off',
-      family,
-      message: 'the kernel does not forward packets, so pods cannot reach anything outside of the node',
-      evidence: [`${name} = 0`],
-      remedy: `set it: sysctl -w ${name}=1`,
-    });
-  }
-  return findings;
+  const found = await Promise.all(
+    families.map(async (family) => {
+      const links = host.netlink && (await forwardingLinks(family).catch(noAnswer));
+      return await (family === 'IPv4' ? notForwardedIPv4(host, links) : notForwardedIPv6(host, links));
+    }),
+  );
+  return found.flat();
+}
+
+/** Whether it forwards, the kernel asks the link by which a packet comes in: that of pods or, for the answers, that to the outside. */
+async function notForwardedIPv4(host: Host, links: ForwardingLinks | undefined): Promise<readonly Finding[]> {
+  const setting = (name: string) => settingOf('ipv4', name, 'forwarding');
+  const isOff = async (name: string) => (await readSetting(host, setting(name))) === '0';
+  const names = concerned(links);
+  const off = await filter(names, isOff);
+  if (off.length === 0) return [];
+  // Writing it again changes no link.
+  const isAll = off.length === names.length && (await isOff('all'));
+  const settings = isAll
+    ? ['net.ipv4.ip_forward']
+    : [...off, ...(await filter(['default'], isOff))].map(setting);
+  return [
+    forwardingOff(
+      'IPv4',
+      off,
+      off.map(setting),
+      settings.map((name) => `${name}=1`),
+    ),
+  ];
+}
+
+/** The kernel asks `all`, or since Linux 6.17 `force_forwarding` of the link. */
+async function notForwardedIPv6(host: Host, links: ForwardingLinks | undefined): Promise<readonly Finding[]> {
+  const all = settingOf('ipv6', 'all', 'forwarding');
+  if ((await readSetting(host, all)) !== '0') return [];
+  const force = (name: string) => settingOf('ipv6', name, 'force_forwarding');
+  const names = concerned(links);
+  const off = await filter(names, async (name) => (await readSetting(host, force(name))) !== '1');
+  if (off.length === 0) return [];
+  if (off.length < names.length)
+    return [
+      forwardingOff(
+        'IPv6',
+        off,
+        [all, ...off.map(force)],
+        off.map((name) => `${force(name)}=1`),
+      ),
+    ];
+  // With forwarding, the kernel forgets a default route that a router has advertised, unless this is 2.
+  const accept = (links?.uplinks ?? []).map((name) => settingOf('ipv6', name, 'accept_ra'));
+  const first = await filter(accept, async (name) => (await readSetting(host, name)) === '1');
+  const finding = forwardingOff('IPv6', off, [all], [...first.map((name) => `${name}=2`), `${all}=1`]);
+  if (links !== undefined) return [finding];
+  return [
+    {
+      ...finding,
+      remedy: `first set accept_ra=2 on a link that gets its default route by router advertisement; then ${finding.remedy}`,
+    },
+  ];
+}
+
+/** Where no pods are known, as on a node that has none yet, what the links of new ones get. */
+function concerned(links: ForwardingLinks | undefined): readonly string[] {
+  return links === undefined || links.pods.length === 0 ? ['all'] : [...links.pods, ...links.uplinks];
+}
+
+function forwardingOff(
+  family: Family,
+  links: readonly string[],
+  off: readonly string[],
+  settings: readonly string[],
+): Finding {
+  const which = links.includes('all') ? '' : ` that come in by ${truncatedText(links, 5, (name) => name)}`;
+  return {
+    kind: 'forwarding-off',
+    family,
+    message: `the kernel does not forward packets${which}: pods cannot reach the outside, or get no answer`,
+    evidence: off.map((name) => `${name} = 0`),
+    remedy: `set it: sysctl -w ${settings.join(' ')}`,
+  };
+}
+
+/** The name of a setting of a link for sysctl(8), which takes a slash for a dot in the name of a link. */
+function settingOf(family: 'ipv4' | 'ipv6', link: string, name: string): string {
+  return `net.${family}.conf.${link.replaceAll('.', '/')}.${name}`;
+}
+
+async function readSetting(host: Host, setting: string): Promise<string | undefined> {
+  const path = setting.replace(/[./]/g, (mark) => (mark === '.' ? '/' : '.'));
+  return (await host.readText(`/proc/sys/${path}`))?.trim();
+}
+
+async function filter<Item>(
+  items: readonly Item[],
+  isWanted: (item: Item) => Promise<boolean>,
+): Promise<readonly Item[]> {
+  const wanted = await Promise.all(items.map(isWanted));
+  return items.filter((_, index) => wanted[index]);
 }
 
 /** From this share of its entries on, the table of connection tracking is nearly full. */

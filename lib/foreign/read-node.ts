@@ -243,13 +243,18 @@ function baseOfIptables(
 
 /** Reads chains of a table by the tool. */
 function iptablesRules(
-  { family, list }: Tool,
+  { family, list, lacksExtension }: Tool,
   ownChain: string,
   budget: Budget,
   table: 'nat' | 'raw' = 'nat',
 ): ReadRules {
   return async (chain) => {
     const specs = await list(chain, table);
+    const lacking = specs === undefined ? await lacksExtension(chain, table) : undefined;
+    if (lacking !== undefined) {
+      const message = `a rule in ${chain} of ${table} needs ${lacking}`;
+      throw new DataplaneError('missing', message, 'use an image that has it');
+    }
     return (
       specs && (await listedChain(specs, (spec) => parseIptablesRule(family, chain, spec, ownChain), budget))
     );

@@ -1,4 +1,5 @@
 import {
+  CANDIDATE_PREFIX,
   type ConfigFile,
   decodeFile,
   type Embedding,
@@ -9,19 +10,15 @@ import {
   problemIn,
   type TextFile,
 } from '../config/config-file.ts';
+import { KEY_NAMES } from '../config/keys.ts';
 import { MAX_BYTES } from '../config/limits.ts';
 import type { Problem, ProblemKind } from '../config/problem.ts';
-import { TEMPLATE_MARK } from '../config/template.ts';
+import { templateAdvice } from '../config/template.ts';
 import { describe, keyName, type MapNode, type Node, valueAt } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
+import { isOfAgent, type Mounting, textAt } from './mounts.ts';
 
 type Pair = MapNode['pairs'][number];
-
-/** The first value of that key, if it is text. */
-export function textAt(node: Node | undefined, name: string): string | undefined {
-  const value = valueAt(node, name);
-  return value?.kind === 'scalar' && typeof value.value === 'string' ? value.value : undefined;
-}
 
 /** Whether YAML 1.1 would add the pairs of other maps here. */
 export function isMergeKey({ key }: Pair): boolean {
@@ -86,34 +83,77 @@ export class ConfigFileCollector {
   }
 }
 
-/**
- * Collects the config files of a ConfigMap.
- *
- * @param mountedNames the names of the files that a key becomes where the ConfigMap is mounted
- */
+/** Collects the config files of a ConfigMap. */
 export function readConfigMap(
   configMap: MapNode,
   collector: ConfigFileCollector,
-  mountedNames: (key: string) => readonly string[],
+  { filesOf, stray }: Mounting,
 ): void {
   const templateMark = templateMarkNode(configMap);
   if (templateMark !== undefined) {
-    collector.report('syntax', templateMark, TEMPLATE_MARK.message, TEMPLATE_MARK.remedy);
+    const { message, remedy } = templateAdvice();
+    collector.report('syntax', templateMark, message, remedy);
     return;
   }
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));
+  const isMisplaced = reportMisplaced(configMap, collector);
   const pairs = withoutRepeats(fields, collector).flatMap((field) => dataPairs(field, collector));
-  const nearMisses = pairs.filter(({ key }) => mountedNames(keyName(key)).some(isNearMiss));
-  const configFiles = withoutRepeats(
-    pairs.filter(({ key }) => mountedNames(keyName(key)).some(isConfigFileName)),
-    collector,
+  const isMounted = ({ key }: Pair) => filesOf(keyName(key)).some(({ name }) => isConfigFileName(name));
+  const configFiles = withoutRepeats(pairs.filter(isMounted), collector);
+  const nearMisses = pairs.filter(
+    (pair) => !isMounted(pair) && warnOfNames(pair.key, filesOf(keyName(pair.key)), collector),
   );
-  for (const { key } of nearMisses)
-    collector.report('not-a-config-file', key, `the key ${quote(keyName(key))} ${nearMissText}`, 'rename it');
   for (const pair of configFiles)
-    for (const file of mountedNames(keyName(pair.key)).filter(isConfigFileName))
-      readPair(pair, file, collector);
-  if (pairs.length > 0 && nearMisses.length + configFiles.length === 0) warnOfOtherKeys(configMap, collector);
+    for (const { name } of filesOf(keyName(pair.key)))
+      if (isConfigFileName(name)) readPair(pair, name, collector);
+  const name = textAt(valueAt(configMap, 'metadata'), 'name');
+  const isFor = configFiles.length > 0 || isOfAgent(name);
+  if (isFor && stray?.name !== undefined) {
+    const message = `the volume mounts the ConfigMap ${quote(stray.name)}, but the one here is ${quote(name ?? '')}`;
+    stray.warn('name', message, 'use one name in both');
+  } else if (pairs.length > 0 && nearMisses.length + configFiles.length === 0 && !isMisplaced)
+    warnOfOtherKeys(configMap, pairs, collector);
+}
+
+/** Keys beside `data` that belong below it, and keys of a config file that are where the name of the file belongs. */
+function reportMisplaced(configMap: MapNode, collector: ConfigFileCollector): boolean {
+  const isKeyOfConfig = (name: string) => KEY_NAMES.some((one) => one.toLowerCase() === name.toLowerCase());
+  const beside = configMap.pairs.find(
+    ({ key }) => keyName(key).startsWith(CANDIDATE_PREFIX) || isKeyOfConfig(keyName(key)),
+  );
+  if (beside !== undefined) {
+    const message = `${quote(keyName(beside.key))} stands beside "data:", not below it`;
+    collector.report('shape', beside.key, message, 'indent it further than "data:", with all that follows');
+  }
+  const data = valueAt(configMap, 'data');
+  const below = data?.kind === 'map' ? data.pairs.find(({ key }) => isKeyOfConfig(keyName(key))) : undefined;
+  if (below !== undefined) {
+    const message = `${quote(keyName(below.key))} stands directly below "data:", where the name of the config file belongs`;
+    collector.report(
+      'shape',
+      below.key,
+      message,
+      'write "ip-masq-…: |" above it, and indent the config further',
+    );
+  }
+  return beside !== undefined || below !== undefined;
+}
+
+/** Warns of a key that becomes no config file, if it is likely to be meant as one. */
+function warnOfNames(
+  key: Node,
+  files: ReturnType<Mounting['filesOf']>,
+  collector: ConfigFileCollector,
+): boolean {
+  const meant = files.filter(
+    ({ name, mount }) =>
+      isNearMiss(name) || (mount !== undefined && keyName(key).startsWith(CANDIDATE_PREFIX)),
+  );
+  for (const { name, mount } of meant)
+    if (mount === undefined)
+      collector.report('not-a-config-file', key, `the key ${quote(name)} ${nearMissText}`, 'rename it');
+    else mount.warn('path', `the file ${quote(name)} ${nearMissText}`, 'write another path for the key');
+  return meant.length > 0;
 }
 
 /** The mark of a template, `{{ .Values.name }}`, where YAML takes it for a map whose key is a map. */
@@ -199,13 +239,14 @@ function readPair({ key, value, isBase64 }: DataPair, file: string, collector: C
   collector.report('encoding', value, message, 'encode it, or move it to data');
 }
 
-/** Older agents read a key `config`, which a volume mounts as `ip-masq-agent`. */
-function warnOfOtherKeys(configMap: MapNode, collector: ConfigFileCollector): void {
+/** Older agents read a key `config`, which a volume mounts as `ip-masq-agent`: without it, they would take their defaults. */
+function warnOfOtherKeys(configMap: MapNode, pairs: readonly Pair[], collector: ConfigFileCollector): void {
   const metadata = valueAt(configMap, 'metadata');
   const name = textAt(metadata, 'name') ?? '';
-  if (!/ip-?masq/.test(name)) return;
+  if (!isOfAgent(name)) return;
   const message = `no key of ConfigMap ${quote(name)} begins with ip-masq-: nothing of it is read`;
-  const remedy =
-    'rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume';
+  const remedy = pairs.some(({ key }) => keyName(key) === 'config')
+    ? 'leave the key, which older agents read; mount it with items: [{key: config, path: ip-masq-agent}], and check it in one file with the workload of that volume'
+    : 'rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume';
   collector.report('not-a-config-file', valueAt(metadata, 'name') ?? configMap, message, remedy);
 }

@@ -5,8 +5,8 @@ import { RENDER, templateMarkIn } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, valueAt } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
-import { ConfigFileCollector, isMergeKey, readConfigMap, textAt } from './config-map.ts';
-import { type MountedNames, mountedNames, mountsOf } from './mounts.ts';
+import { ConfigFileCollector, isMergeKey, readConfigMap } from './config-map.ts';
+import { type Mounting, mountingOf, mountsOf, textAt } from './mounts.ts';
 
 /** The config files that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
 export interface Manifest {
@@ -28,20 +28,27 @@ export function readManifest(file: TextFile): Manifest | undefined {
   if (!file.text.includes('apiVersion')) return undefined;
   const pieces = piecesOf(file.text).map(parsePiece);
   if (!pieces.some(isManifest)) return undefined;
-  const parts = pieces.map((piece) => ({
-    piece,
-    objects: 'error' in piece ? [] : objectsOf(piece.documents),
-  }));
-  const mounts = mountsOf(parts.flatMap(({ objects }) => objects.map(({ node }) => node)));
-  const found = parts.map(({ piece, objects }) => {
-    if ('error' in piece) return { configFiles: [], problems: [asProblem(piece, file)] };
-    return readObjects(objects, new ConfigFileCollector(file, piece.start), (one) =>
-      mountedNames(one, mounts),
-    );
+  const parts = pieces.map((piece) => {
+    const collector = new ConfigFileCollector(file, piece.start);
+    if ('error' in piece) collector.problems.push(asProblem(piece, file));
+    return { collector, objects: 'error' in piece ? [] : objectsOf(piece.documents) };
   });
+  const mounts = mountsOf(
+    parts.flatMap(({ collector, objects }) =>
+      objects.map(({ node }) => ({
+        node,
+        warn: (...warning) => collector.report('not-a-config-file', ...warning),
+      })),
+    ),
+  );
+  const names = new Set(
+    parts.flatMap(({ objects }) => objects.map(({ node }) => textAt(valueAt(node, 'metadata'), 'name'))),
+  );
+  for (const { collector, objects } of parts)
+    readObjects(objects, collector, (one) => mountingOf(one, mounts, names));
   return {
-    configFiles: found.flatMap(({ configFiles }) => configFiles),
-    problems: found.flatMap(({ problems }) => problems),
+    configFiles: parts.flatMap(({ collector }) => collector.configFiles),
+    problems: parts.flatMap(({ collector }) => collector.problems),
   };
 }
 
@@ -77,8 +84,9 @@ function isManifest(piece: ParsedPiece): boolean {
 }
 
 function asProblem({ start, text, error }: Piece & { readonly error: PlacedError }, file: TextFile): Problem {
-  // A rendered manifest may hold "{{" too, in a text that is for another program.
-  const render = templateMarkIn(text) === undefined ? '' : `if "{{" is a placeholder, ${RENDER}; else `;
+  // A rendered manifest may hold such a mark too, in a text that is for another program.
+  const mark = templateMarkIn(text)?.mark;
+  const render = mark === undefined ? '' : `if "${mark}" is a placeholder, ${RENDER}; else `;
   const remedy = `${render}${printable(error.remedy)}`;
   const at = { offset: start + error.offset };
   return problemIn(file, 'syntax', at, printable(error.message), remedy);
@@ -114,13 +122,12 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
 function readObjects(
   objects: readonly KubernetesObject[],
   collector: ConfigFileCollector,
-  files: (configMap: MapNode) => MountedNames,
-): Manifest {
+  mounting: (configMap: MapNode) => Mounting,
+): void {
   for (const { node, kind } of objects) {
     // What a merge key adds may be the data, the items, or the kind itself.
     if (kind === '' || kind === 'ConfigMap' || kind.endsWith('List'))
       for (const { key } of node.pairs.filter(isMergeKey)) collector.reportMergeKey(key);
-    if (kind === 'ConfigMap') readConfigMap(node, collector, files(node));
+    if (kind === 'ConfigMap') readConfigMap(node, collector, mounting(node));
   }
-  return collector;
 }

@@ -1,5 +1,17 @@
 import { type MapNode, type Node, valueAt } from '../config/yaml.ts';
-import { textAt } from './config-map.ts';
+/** Warns of what stands at the node. */
+export type Warn = (node: Node, message: string, remedy: string) => void;
+
+/** The first value of that key, if it is text. */
+export function textAt(node: Node | undefined, name: string): string | undefined {
+  const value = valueAt(node, name);
+  return value?.kind === 'scalar' && typeof value.value === 'string' ? value.value : undefined;
+}
+
+/** Whether a ConfigMap of that name is likely to be for the agent, or for an older one. */
+export function isOfAgent(name = ''): boolean {
+  return /ip-?masq/.test(name);
+}
 
 /** A file that a volume of a workload makes of a key of a ConfigMap. */
 interface Mount {
@@ -9,15 +21,31 @@ interface Mount {
   /** Undefined for all keys, each a file of its name. */
   readonly key: string | undefined;
   readonly path: string | undefined;
+  /** Warns of its name or path. */
+  readonly warn: (of: 'name' | 'path', message: string, remedy: string) => void;
 }
 
-/** The names of the files that a key of a ConfigMap becomes where it is mounted; paths, if it is mounted into a folder. */
-export type MountedNames = (key: string) => readonly string[];
+/** A file that a key of a ConfigMap becomes. */
+interface MountedFile {
+  /** A path, if it is mounted into a folder. */
+  readonly name: string;
+  /** Undefined if the file has the name of the key. */
+  readonly mount: Mount | undefined;
+}
+
+/** How a ConfigMap is mounted. */
+export interface Mounting {
+  readonly filesOf: (key: string) => readonly MountedFile[];
+  /** A volume that may be meant for this ConfigMap, but has another name for it. */
+  readonly stray: Mount | undefined;
+}
 
 /** What the workloads among these objects mount. A volume that several share by an alias counts once. */
-export function mountsOf(objects: readonly MapNode[]): readonly Mount[] {
+export function mountsOf(
+  objects: readonly { readonly node: MapNode; readonly warn: Warn }[],
+): readonly Mount[] {
   const seen = new Set<Node>();
-  return objects.flatMap((object) => {
+  return objects.flatMap(({ node: object, warn }) => {
     const spec = valueAt(object, 'spec');
     const job = valueAt(valueAt(spec, 'jobTemplate'), 'spec');
     const pod = valueAt(valueAt(job ?? spec, 'template'), 'spec') ?? spec;
@@ -30,19 +58,24 @@ export function mountsOf(objects: readonly MapNode[]): readonly Mount[] {
         valueAt(volume, 'configMap'),
         ...listOf(valueAt(valueAt(volume, 'projected'), 'sources')).map((one) => valueAt(one, 'configMap')),
       ])
-      .flatMap((source) => (source === undefined ? [] : mountsIn(source, namespace)));
+      .flatMap((source) => (source === undefined ? [] : mountsIn(source, namespace, warn)));
   });
 }
 
-function mountsIn(source: Node, namespace: string | undefined): readonly Mount[] {
+function mountsIn(source: Node, namespace: string | undefined, warn: Warn): readonly Mount[] {
   const name = textAt(source, 'name');
+  const warnIn =
+    (item?: Node): Mount['warn'] =>
+    (of, ...warning) =>
+      warn(valueAt(of === 'name' ? source : item, of) ?? source, ...warning);
   const items = listOf(valueAt(source, 'items'));
-  if (items.length === 0) return [{ name, namespace, key: undefined, path: undefined }];
+  if (items.length === 0) return [{ name, namespace, key: undefined, path: undefined, warn: warnIn() }];
   return items.map((item) => ({
     name,
     namespace,
     key: textAt(item, 'key') ?? '',
     path: textAt(item, 'path'),
+    warn: warnIn(item),
   }));
 }
 
@@ -50,16 +83,33 @@ function listOf(node: Node | undefined): readonly Node[] {
   return node?.kind === 'list' ? node.items : [];
 }
 
-/** How the keys of a ConfigMap are mounted: as these workloads do it or, if none does, every key as a file of its name. */
-export function mountedNames(configMap: MapNode, mounts: readonly Mount[]): MountedNames {
+/**
+ * How a ConfigMap is mounted: as these workloads do it or, if none does, every key as a file of its name.
+ *
+ * @param names of all ConfigMaps
+ */
+export function mountingOf(
+  configMap: MapNode,
+  mounts: readonly Mount[],
+  names: ReadonlySet<string | undefined>,
+): Mounting {
   const metadata = valueAt(configMap, 'metadata');
   const [name, namespace] = [textAt(metadata, 'name'), textAt(metadata, 'namespace')];
   const own = mounts.filter(
     (mount) =>
       mount.name === name && (namespace === undefined || (mount.namespace ?? namespace) === namespace),
   );
-  if (name === undefined || own.length === 0) return (key) => [key];
-  const files = new Map<string | undefined, Set<string>>();
-  for (const { key, path = '' } of own) files.set(key, (files.get(key) ?? new Set()).add(path));
-  return (key) => [...new Set([...(files.has(undefined) ? [key] : []), ...(files.get(key) ?? [])])];
+  if (name === undefined || own.length === 0) {
+    const stray = mounts.find((mount) => isOfAgent(mount.name) && !names.has(mount.name));
+    return { filesOf: (key) => [{ name: key, mount: undefined }], stray };
+  }
+  const filesOf = (key: string) => {
+    const files = own
+      .filter((mount) => mount.key === undefined || mount.key === key)
+      .map((mount) =>
+        mount.key === undefined ? { name: key, mount: undefined } : { name: mount.path ?? '', mount },
+      );
+    return [...new Map(files.map((file) => [file.name, file])).values()];
+  };
+  return { filesOf, stray: undefined };
 }

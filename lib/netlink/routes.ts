@@ -81,7 +81,7 @@ export function localRoutes(): readonly LocalRoute[] {
 const [MOST_READ, MOST_KEPT] = [100_000, 20_000];
 
 /**
- * The unicast routes that leave by some of these links. All are read: the kernel would go through all of them for each link.
+ * The unicast routes that leave by some of these links, and the default routes. All are read: the kernel would go through all of them for each link.
  *
  * @throws {NetlinkError} also if there are too many
  */
@@ -101,7 +101,8 @@ export async function unicastRoutes(
       if (read > MOST_READ) throw new NetlinkError('failed', `there are more than ${MOST_READ} routes`);
       if (!isOf(reply, family) || reply.payload.bytes[reply.payload.start + 4] === RT_TABLE_LOCAL) return;
       const ways = linksOf(reply.payload);
-      if (ways.some((index) => links.has(index))) routes.push(readUnicast(reply, family, ways));
+      const isDefault = reply.payload.bytes[reply.payload.start + 1] === 0;
+      if (isDefault || ways.some((index) => links.has(index))) routes.push(readUnicast(reply, family, ways));
       if (routes.length > MOST_KEPT)
         throw new NetlinkError('failed', `there are more than ${MOST_KEPT} routes by links to pods`);
     });

@@ -24,15 +24,18 @@ export function usableSourceAddresses(): readonly OwnAddress[] {
   );
   const ranks = ranksOfAddresses();
   const unique = new Map(usable.map(({ family, value }) => [keyOf({ family, value }), { family, value }]));
-  return Array.from(unique, ([key, address]) => ({ ...address, rank: ranks.get(key) ?? RANK.host }));
+  return Array.from(unique, ([key, address]) => ({ ...address, rank: ranks.get(key) ?? RANK.noLink }));
 }
 
 function keyOf({ family, value }: Address): string {
   return `${family} ${value}`;
 }
 
-/** What makes an address worse than others: each outweighs all before it together. A host address has the prefix /32 or /128. */
-const RANK = { host: 1, secondary: 2, deprecated: 4 } as const;
+/**
+ * What makes an address worse than others: each outweighs all before it together. A host address has the prefix /32 or /128. On no
+ * link, but local by a route, is what load balancers forward to the node (GCE).
+ */
+const RANK = { host: 1, secondary: 2, deprecated: 4, noLink: 8 } as const;
 
 /**
  * The ranks of the addresses of links, by their keys. A virtual address that comes and goes (VRRP) is mostly secondary, deprecated

@@ -11,6 +11,15 @@ export interface PodRoute {
   readonly prefix: Prefix;
   /** Much as ip-route(8) writes it: `10.244.2.0/24 dev flannel.1`. */
   readonly text: string;
+  /** The name of the link. */
+  readonly link: string;
+}
+
+/** Names of links by which packets of pods of a family come in, and answers to them. */
+export interface ForwardingLinks {
+  readonly pods: readonly string[];
+  /** Those of default routes. */
+  readonly uplinks: readonly string[];
 }
 
 /** Links that CNI plugins make by these names. */
@@ -40,6 +49,17 @@ export async function podRoutes(families: readonly Family[]): Promise<readonly P
   if (links.size === 0) return [];
   const routes = await unicastRoutes(families, new Set(links.keys()));
   return routesToPods(links, routes, createIsLocal());
+}
+
+/** @throws {NetlinkError} also if the node has too many routes */
+export async function forwardingLinks(family: Family): Promise<ForwardingLinks> {
+  const all = await allLinks();
+  const links = podLinks(all);
+  const routes = await unicastRoutes([family], new Set(links.keys()));
+  const pods = new Set(routesToPods(links, routes, createIsLocal()).map(({ link }) => link));
+  const ways = new Set(routes.filter(({ length }) => length === 0).flatMap((route) => route.links));
+  const uplinks = all.filter(({ index, name }) => ways.has(index) && !pods.has(name));
+  return { pods: [...pods], uplinks: uplinks.map(({ name }) => name) };
 }
 
 /** The links that may lead to pods, by index: those with such a name, bridges with a pod at a port, and the node's ends of pairs. */
@@ -79,6 +99,6 @@ export function routesToPods(
     if (gateway !== undefined && SERVICE_GATEWAYS.includes(gateway)) return [];
     const prefix = prefixAt(family, address, length);
     const where = table === RT_TABLE_MAIN ? '' : ` table ${table}`;
-    return [{ prefix, text: `${prefix.text} dev ${link.name}${where}` }];
+    return [{ prefix, text: `${prefix.text} dev ${link.name}${where}`, link: link.name }];
   });
 }

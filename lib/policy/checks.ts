@@ -1,5 +1,5 @@
 import { type Prefix, trafficText } from '../cidr/prefix.ts';
-import { everything, formatRange, rangeOf, sizeOf } from '../cidr/ranges.ts';
+import { everything, formatRange, rangeOf, rangeSet, sameRanges, sizeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Check, MergedConfig } from '../config/config.ts';
 import type { FileOrigin, Origin } from '../text/origin.ts';
@@ -71,7 +71,8 @@ function nothingInside(
     ({ first, last, entry }) =>
       entry.verdict === 'not_masqueraded' && (first < linkLocal.first || last > linkLocal.last),
   );
-  const isMeant = masqueradeCIDRs.some(({ value }) => value.family === family && value.length === 0);
+  const listed = masqueradeCIDRs.flatMap(({ value }) => (value.family === family ? [rangeOf(value)] : []));
+  const isMeant = sameRanges(rangeSet(family, listed).ranges, everything(family).ranges);
   if (isInside || isMeant) return undefined;
   const cause =
     configFileNames.length > 0

@@ -1,7 +1,7 @@
-/** The beginning of a word that means the opposite without it, and what says that a word is about sources. */
+/** What says that a word means the opposite of the rest of it, and that it is about sources. */
 const [NEGATION, OF_SOURCES] = [
-  /^(?:disable|dont|except|exclude|ignore|never|no|skip|without)/,
-  /from|src|source/,
+  /(?:^|-)(?:no|un)|avoid|bypass|deny|disable|dont|except|exclu|ignore|mustn|never|no[nt]|omit|skip|without/,
+  /from|pod|src|source/,
 ];
 
 /** The candidate with the smallest edit distance to the word; undefined if none is near, or if it means something else. */
@@ -9,9 +9,12 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   const folded = word.toLowerCase().slice(0, 64);
   let best: { candidate: string; distance: number } | undefined;
   for (const candidate of candidates) {
-    const isAlike = (meaning: RegExp) => meaning.test(folded) === meaning.test(candidate.toLowerCase());
-    if (!isAlike(NEGATION) || !isAlike(OF_SOURCES)) continue;
-    const distance = editDistance(folded, candidate.toLowerCase());
+    const other = candidate.toLowerCase();
+    const isAlike = (meaning: RegExp) => meaning.test(folded) === meaning.test(other);
+    const [family, itsFamily] = [folded, other].map((text) => /ipv?([46])/.exec(text)?.[1]);
+    const isOfOther = family !== undefined && itsFamily !== undefined && family !== itsFamily;
+    if (!isAlike(NEGATION) || !isAlike(OF_SOURCES) || isOfOther) continue;
+    const distance = editDistance(folded, other);
     if (best === undefined || distance < best.distance) best = { candidate, distance };
   }
   return best !== undefined && best.distance <= Math.max(2, folded.length / 4) ? best.candidate : undefined;

@@ -86,4 +86,38 @@ for (const kind of BOX_KINDS)
         '2001:db8::2': 5,
       });
     });
+
+    for (const [name, link, route] of [
+      [
+        'of a load balancer of GCE',
+        'address add 10.128.0.4/32 dev lo',
+        'route add local 10.128.0.3 dev lo proto 66',
+      ],
+      [
+        'of a load balancer of GCE, of IPv6',
+        'address add 2001:db8::7/128 dev lo',
+        'route add local 2001:db8::3 dev lo proto 66',
+      ],
+      [
+        'beside a deprecated one',
+        'address add 10.0.0.9/32 dev lo preferred_lft 0',
+        'route add local 10.0.0.1 dev lo',
+      ],
+      [
+        'that somebody has added by hand',
+        'address add 10.0.0.9/32 dev lo',
+        'route add local 10.0.0.1/32 dev lo scope host',
+      ],
+    ] as const)
+      it(`are ranked: any of a link is better than one that only a route makes local, ${name}`, async () => {
+        await using box = await createBox(kind);
+        const input = `${link}\n${route}\n`;
+        await succeed(box.run('ip', ['-batch', '-'], { input }));
+        const args = ['--input-type=module', '--eval', SCRIPT];
+        const { list, ranks } = JSON.parse(await succeed(box.run(process.execPath, args)));
+        assert.equal(list.length, 2);
+        const best = list[ranks.indexOf(Math.min(...ranks))];
+        assert.ok(link.includes(best), best);
+        assert.notEqual(ranks[0], ranks[1]);
+      });
   });

@@ -176,6 +176,8 @@ async function openWatchers(surroundings: Surroundings, step: Sync): Promise<Wat
   const { log, status, triggers, netlink } = surroundings;
   const { flags } = surroundings.args;
   const leftovers = await openLeftovers(surroundings, step);
+  if (flags['to-ports'].length > 0 && step.policies.some(({ from }) => from.length === 0))
+    log.info(NODE_PORTS);
   const { createForeignWatch } = await import('../../../lib/watchers/foreign-watch.ts');
   const foreign = createForeignWatch({
     host: commandHost(flags),
@@ -231,6 +233,9 @@ function openNetlink(log: Logger, recorder: Recorder): Netlink {
     notices.updateWarnings(texts, { atEnd: 'netlink works again' });
   });
 }
+
+const NODE_PORTS =
+  "--to-ports also changes the ports of the node's own connections to the outside, such as mounts of NFS from ports below 1024; to leave these alone, list the ranges of pods in masqueradeFromCIDRs";
 
 const WITHOUT_NETLINK =
   'nftables does not work without it; iptables does, but the agent finds changes that other programs make only at the next resync';

@@ -29,7 +29,12 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
     return found(command, 'set by --iptables-mode');
   }
 
-  const nft = await findCommand(host, 'nft');
+  let nft: IptablesCommand | undefined;
+  try {
+    nft = await findCommand(host, 'nft');
+  } catch (error) {
+    return withoutNft(host, error);
+  }
   if (nft === undefined) {
     const legacy = await findCommand(host, 'legacy');
     if (legacy === undefined) throw notInstalled('either mode');

@@ -9,9 +9,11 @@ export interface Tool {
   readonly family: Family;
   /**
    * The words after `-A CHAIN` of each rule of a chain, in `nat` unless another table is named; undefined if there is no such chain, or if it has
-   * rules of nft(8) that iptables cannot read.
+   * rules that iptables cannot read: of nft(8), or in legacy mode with an extension that is not installed here.
    */
   list(chain: string, table?: string): Promise<readonly string[] | undefined>;
+  /** The extension for want of which a chain cannot be listed, in words; undefined if that is not the reason. */
+  lacksExtension(chain: string, table: string): Promise<string | undefined>;
   /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
   listCounts(chain: string): Promise<readonly CountedRule[]>;
   has(table: string, chain: string): Promise<boolean>;
@@ -63,6 +65,12 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       const listing = await listRaw(table, chain);
       return listing === undefined ? undefined : parseListing(command, chain, listing);
     },
+    async lacksExtension(chain, table) {
+      const name = UNKNOWN_EXTENSION.exec((await query(table, '-S', chain)).stderr)?.[1];
+      return name === undefined
+        ? undefined
+        : `the extension ${name} of iptables, which is not installed here`;
+    },
     async listCounts(chain) {
       const listing = await listRaw('nat', chain, '-v');
       return listing === undefined ? [] : parseListing(command, chain, listing).map(parseCounts);
@@ -70,7 +78,7 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
     async has(table, chain) {
       // Its first rule alone: a chain of kube-proxy can have 100,000.
       const result = await query(table, '-S', chain, '1');
-      if (result.code === 0) return true;
+      if (result.code === 0 || UNKNOWN_EXTENSION.test(result.stderr)) return true;
       if (isAbsent(result) || isUnreadable(result)) return false;
       throw failure(command, result);
     },
@@ -108,9 +116,11 @@ export interface ToolVersion {
 /** The version and mode of a command; undefined if it is not installed. Versions before 1.8 have only legacy mode. */
 export async function toolVersion(host: Host, command: string): Promise<ToolVersion | undefined> {
   try {
-    const { code, stdout } = await host.run(command, ['--version']);
-    if (code === null) throw killed(command);
-    const match = /v(\d+(?:\.\d+)+)(?: \((nf_tables|legacy)\))?/.exec(stdout);
+    const result = await host.run(command, ['--version']);
+    if (result.code === null) throw killed(command);
+    const match = /v(\d+(?:\.\d+)+)(?: \((nf_tables|legacy)\))?/.exec(result.stdout);
+    // Without netlink, iptables-nft does not even tell its version.
+    if (match === null && result.code !== 0) throw failure(`${command} --version`, result);
     if (match === null) return undefined;
     return { version: match[1] ?? '', mode: match[2] === 'nf_tables' ? 'nft' : 'legacy' };
   } catch (error) {
@@ -139,18 +149,28 @@ function parseCounts(spec: string): CountedRule {
   return { spec: rest, packets: BigInt(packets) };
 }
 
-/** Whether a chain or table is missing. iptables-nft 1.8 calls a missing or unreadable chain "incompatible". */
+/**
+ * Whether a chain or table is missing. iptables-nft 1.8 calls a missing or unreadable chain "incompatible", and iptables-legacy takes
+ * one in a rule for an extension.
+ */
 function isAbsent({ stderr }: ToolResult): boolean {
-  return /No chain\/target\/match|is incompatible|does not exist/i.test(stderr);
+  return /No chain\/target\/match|is incompatible|does not exist|Couldn't load target/i.test(stderr);
 }
 
-/** Whether nft(8) has made a rule that iptables cannot parse. */
+/** What iptables-legacy says of a rule that another program has written. It still finds a given rule, and writes others. */
+const UNKNOWN_EXTENSION = /Can't find library for (?:match|target) `([^']*)'/;
+
+/** Whether there is a rule that iptables cannot parse, of nft(8) or with an unknown extension. */
 function isUnreadable({ stderr }: ToolResult): boolean {
-  return /Parsing nftables rule failed/i.test(stderr);
+  return /Parsing nftables rule failed/i.test(stderr) || UNKNOWN_EXTENSION.test(stderr);
 }
 
 /** What iptables-nft says of each match and target that the kernel does not know; nft_compat is needed for all. */
 const LACKING = /Extension (\S+) revision \d+ not supported, missing kernel module/g;
+
+/** What it says if the kernel does not know the type of the chains by which packets enter NAT, which is in `nft_chain_nat`. */
+const NO_CHAIN_TYPE =
+  /CHAIN_ADD failed \(No such file or directory\): chain (?:PREROUTING|INPUT|OUTPUT|POSTROUTING)/;
 
 /** The texts that the tools print when they fail, the more specific first. */
 const SYMPTOMS: readonly Symptom[] = [
@@ -164,6 +184,14 @@ const SYMPTOMS: readonly Symptom[] = [
     pattern: /can't open lock file/i,
     failure: 'refused',
     remedy: "mount the host's /run/xtables.lock into the pod, writable",
+  },
+  {
+    // A kernel without nf_tables says that it does not know the protocol.
+    pattern:
+      /initialize nft: (?:Operation not permitted|Permission denied|Function not implemented|Address family)/i,
+    failure: 'denied',
+    remedy:
+      'allow netlink sockets (seccomp, SELinux), or use --iptables-mode=legacy if all programs of the node use that mode',
   },
   {
     pattern: /Permission denied|Operation not permitted/i,
@@ -215,15 +243,17 @@ const SYMPTOMS: readonly Symptom[] = [
 ];
 
 function failure(command: string, result: ToolResult): DataplaneError {
-  const lacking = new Set(Array.from(result.stderr.matchAll(LACKING), ([, name]) => `xt_${name}`));
-  if (lacking.size > 0) {
-    const modules = ['nft_compat', ...lacking].join(', ');
-    const remedy = 'load them on the node (modprobe), or use --backend=nftables';
-    return new DataplaneError(
-      'unsupported',
-      `${command} failed: the kernel lacks some of ${modules}`,
-      remedy,
-    );
+  const extensions = new Set(Array.from(result.stderr.matchAll(LACKING), ([, name]) => `xt_${name}`));
+  const hasNoChainType = NO_CHAIN_TYPE.test(result.stderr);
+  const modules = [
+    ...(hasNoChainType ? ['nft_chain_nat'] : []),
+    ...(extensions.size > 0 ? ['nft_compat', ...extensions] : []),
+  ];
+  if (modules.length > 0) {
+    const message = `${command} failed: the kernel lacks some of ${modules.join(', ')}`;
+    // Without the chain type, nftables cannot do it either.
+    const other = hasNoChainType ? '--iptables-mode=legacy' : '--backend=nftables';
+    return new DataplaneError('unsupported', message, `load them on the node (modprobe), or use ${other}`);
   }
   const said = result.stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${result.code}`;
   return toolError(SYMPTOMS, result.stderr, `${command} failed: ${said}`);

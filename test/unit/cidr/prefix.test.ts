@@ -87,6 +87,11 @@ const REJECTIONS: Readonly<Record<string, readonly (readonly [remedy: string, ..
     [ONE_EACH, '10.0.0.0/8 - 11.0.0.0/8'],
     [EMPTY, ' '],
   ],
+  'contains quotes': [
+    ['write 100.64.0.0/10', '"100.64.0.0/10"', "'100.64.0.0/10'", '\u201c100.64.0.0/10\u201d'],
+    ['write fd00::/8', '`fd00::/8`', '"fd00::"/8'],
+    [WRITE_LENGTH, '"x"'],
+  ],
   'has a zone id': [
     ['write fe80::/10', 'fe80::%eth0/10', 'fe80::/10%eth0', 'fe80::%/10'],
     [hostBits('fe80::/10', 'fe80::1/128'), 'fe80::1%25eth0/10'],

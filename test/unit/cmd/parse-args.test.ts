@@ -189,6 +189,12 @@ describe('the command line', () => {
 
   for (const [argv, message] of [
     [['chek'], /unknown command "chek": did you mean check\?/],
+    [['enable-ipv6'], /unknown command "enable-ipv6": did you mean "--enable-ipv6"\?/],
+    [['masq-chain=IP-MASQ', 'v=2'], /did you mean "--masq-chain=IP-MASQ"\?/],
+    [['\u2013enable-ipv6'], /did you mean "--enable-ipv6"\?/],
+    [['"--masq-chain=X"'], /did you mean "--masq-chain=X"\?/],
+    [['run', 'enable-ipv6'], /run takes no arguments, .* did you mean "--enable-ipv6"\?/],
+    [['--masq-chain IP-MASQ'], /unknown flag "--masq-chain IP-MASQ": did you mean "--masq-chain=IP-MASQ"\?/],
     [['__proto__'], /unknown command "__proto__"/],
     [['run', 'x'], /run takes no arguments, but got "x"/],
     [['diff', 'x'], /diff .*"x"/],

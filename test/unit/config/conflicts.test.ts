@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { Prefix } from '../../../lib/cidr/prefix.ts';
+import { type Prefix, prefixAt, truncate } from '../../../lib/cidr/prefix.ts';
+import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
+import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { ParsedConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
-import { CIDR_KEYS } from '../../../lib/config/keys.ts';
+import { CIDR_KEYS, LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
 import { locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
+import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
-import { FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
+import { BITS, FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
 import { anyParsedConfig } from './arbitrary.ts';
 import { gravityOf, merge } from './support.ts';
 
@@ -46,14 +49,27 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
       'warning link-local-flag b:1:20 a:1:20',
     ],
   ],
-  'the link-local prefix itself with another verdict than its flag': [
+  'an entry that decides for link-local with another verdict than its flag': [
+    [
+      { a: 'masqLinkLocal: true', b: 'nonMasqueradeCIDRs: [0.0.0.0/0]' },
+      'warning link-local-entry b:1:22 a:1:16 0.0.0.0/0 is in nonMasqueradeCIDRs and contains 169.254.0.0/16, but masqLinkLocal is true; this entry wins: 169.254.0.0/16 is not masqueraded; add 169.254.0.0/16 to masqueradeCIDRs, or set masqLinkLocal: false',
+    ],
+    [
+      { a: 'masqLinkLocal: true\nnonMasqueradeCIDRs: [0.0.0.0/1, 128.0.0.0/1, 169.254.169.254/32]' },
+      'warning link-local-entry a:2:33 a:1:16',
+      'info covered a:2:46',
+    ],
+    [
+      { a: 'masqLinkLocalIPv6: true', b: 'nonMasqueradeCIDRs: ["fe00::/7"]' },
+      'warning link-local-entry b:1:22 a:1:20 fe00::/7',
+    ],
     [
       { a: 'masqueradeCIDRs: [169.254.0.0/16]' },
       'warning link-local-entry a:1:19 - 169.254.0.0/16 is in masqueradeCIDRs, but masqLinkLocal is false; the flag wins: it is not masqueraded; remove the entry, or set masqLinkLocal: true',
     ],
     [
       { a: 'nonMasqueradeCIDRs: [169.254.0.0/16]', b: 'masqLinkLocal: true' },
-      'warning link-local-entry a:1:22 - 169.254.0.0/16 is in nonMasqueradeCIDRs, but masqLinkLocal is true; this entry wins: it is not masqueraded; remove the entry, or set masqLinkLocal: false',
+      'warning link-local-entry a:1:22 b:1:16 169.254.0.0/16 is in nonMasqueradeCIDRs, but masqLinkLocal is true; this entry wins: 169.254.0.0/16 is not masqueraded; remove the entry, or set masqLinkLocal: false',
     ],
     [
       { a: 'masqueradeCIDRs: [fe80::/10]', b: 'masqLinkLocal: true' },
@@ -154,6 +170,9 @@ const NOTHING: Readonly<Record<string, Texts>> = {
   'link-local is listed as the flag says': {
     a: 'nonMasqueradeCIDRs: [169.254.0.0/16]\nmasqueradeCIDRs: ["fe80::/10"]\nmasqLinkLocalIPv6: true',
   },
+  'link-local is an exception from all that is inside, as the flag says': {
+    a: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqueradeCIDRs: [169.254.0.0/16]\nmasqLinkLocal: true',
+  },
   'a part of link-local is listed': { a: 'masqueradeCIDRs: [169.254.169.254/32, "fe80::/64"]' },
 };
 
@@ -191,6 +210,43 @@ describe('conflicts', () => {
   });
 
   for (const family of FAMILIES) {
+    it(`of ${family} link-local are found if and only if a flag that is true does not decide for any address`, () => {
+      const flag = LINK_LOCAL_FLAGS[family];
+      const { prefix: linkLocal } = LINK_LOCAL[family];
+      const around = fc
+        .integer({ min: 0, max: linkLocal.length })
+        .map((length) => prefixAt(family, truncate(linkLocal.address, length, family), length));
+      const within = fc
+        .nat(1)
+        .map((half) =>
+          prefixAt(
+            family,
+            linkLocal.address + (BigInt(half) << BigInt(BITS[family] - linkLocal.length - 1)),
+            linkLocal.length + 1,
+          ),
+        );
+      const list = fc.uniqueArray(fc.oneof(around, within), { maxLength: 3, selector: ({ text }) => text });
+      fc.assert(
+        fc.property(list, list, (inside, outside) => {
+          const texts = (prefixes: readonly Prefix[]) => JSON.stringify(prefixes.map(({ text }) => text));
+          const others = outside.filter(({ text }) => inside.every((one) => one.text !== text));
+          const text = `${flag}: true\nnonMasqueradeCIDRs: ${texts(inside)}\nmasqueradeCIDRs: ${texts(others)}`;
+          const { config, problems } = merge({ a: text });
+          assert.ok(config);
+          const verdictOf = decider(compilePolicy(config, family));
+          const narrower = [...inside, ...others].filter(({ length }) => length > linkLocal.length);
+          const samples = Array.from(
+            { length: 16 },
+            (_, n) => linkLocal.address + (BigInt(n) << BigInt(BITS[family] - linkLocal.length - 4)),
+          );
+          const undecided = samples.filter((value) => !narrower.some((one) => isIn(value, rangeOf(one))));
+          const isFound = problems.some(({ kind }) => kind === 'link-local-entry');
+          for (const value of undecided)
+            assert.equal(verdictOf({ family, value })?.verdict === 'not_masqueraded', isFound, text);
+        }),
+      );
+    });
+
     it(`between ${family} entries are those that a comparison of all with all finds`, () => {
       const byFile = { selector: ({ configFileName }: ParsedConfig) => configFileName, maxLength: 4 };
       const configs = fc.uniqueArray(anyParsedConfig(family), byFile);

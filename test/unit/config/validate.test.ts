@@ -19,13 +19,19 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
       '1:38 is not valid YAML: unexpected end of the stream within a flow collection',
     ],
   ],
-  'render the template first, such as with helm template': [
+  'render the template first, such as with helm template, terraform or envsubst': [
     [
       '# {{ a }} {{ b }}\nmasqLinkLocal: true # {{ c }}\nmasqueradeCIDRs: [#{{ d }}]\n',
       '3:20 has "{{", a placeholder of a template',
     ],
     ['{{- range .x }}\n- {{ . }}\n{{- end }}\n', '1:1 has "{{", a placeholder of a template'],
     ['masqLinkLocal: "{{ .x }}"', '1:17 has "{{", a placeholder of a template'],
+    [
+      'nonMasqueradeCIDRs:\n%{ for c in cidrs }\n- \u0024{c}\n%{ endfor }\n',
+      '2:1 has "%{", a placeholder of a template',
+    ],
+    ['nonMasqueradeCIDRs: ["\u0024{pod_cidr}"]\n', '1:23 has "${", a placeholder of a template'],
+    ['{% if x %}\nmasqLinkLocal: true\n{% endif %}\n', '1:1 has "{%", a placeholder of a template'],
   ],
   'write keys such as "nonMasqueradeCIDRs:"': [
     ['- 10.0.0.0/8\n', '1:1 a config must be a map of keys, but this is a list'],
@@ -35,6 +41,22 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
     [
       'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n    foo: 1\n',
       '1:1 this is a Kubernetes manifest, not the config inside it',
+    ],
+  ],
+  'render the chart and check that: helm template … | ip-masq-agent check -f -': [
+    [
+      // cilium/cilium#20137
+      'debug: {enabled: true}\nipMasqAgent:\n  enabled: true\n  config:\n    nonMasqueradeCIDRs: [10.0.0.0/8]\n',
+      '5:5 nonMasqueradeCIDRs is below "ipMasqAgent.config", as in the values of a Helm chart: a config file has it at the top',
+    ],
+    [
+      // The other form in cilium/cilium#20051.
+      'ipMasqAgent:\n  config: |\n    masqLinkLocal: true\n',
+      '2:3 masqLinkLocal is below "ipMasqAgent.config", as in the values of a Helm chart: a config file has it at the top',
+    ],
+    [
+      'flags: {masq-chain: IP-MASQ}\nconfigFiles:\n  ip-masq-a: {NonMasqueradeCIDRs: []}\n',
+      '3:15 NonMasqueradeCIDRs is below "configFiles.ip-masq-a", as in the values of a Helm chart: a config file has it at the top',
     ],
   ],
   'keep one; the case of keys makes no difference': [
@@ -57,9 +79,9 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
       '2:3 unknown key "(a list)"',
       '4:3 unknown key "(a map)"',
     ],
-    ['<<: {masqLinkLocal: true}', '1:1 unknown key "<<"'],
+    ['masqLinkLocal: true\n<<: {masqLinkLocal: true}', '2:1 unknown key "<<"'],
     ...['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'prototype'].map(
-      (key) => [`${key}: {masqLinkLocal: false}`, `1:1 unknown key "${key}"`] as const,
+      (key) => [`masqLinkLocal: true\n${key}: {masqLinkLocal: false}`, `2:1 unknown key "${key}"`] as const,
     ),
   ],
   'write each CIDR on its own line behind a dash, such as "- 10.0.0.0/8"': [

@@ -51,6 +51,28 @@ describe('what iptables says', () => {
         await assert.rejects(tool.restore('*nat\nCOMMIT\n'), { failure });
       });
 
+  // pivpn/pivpn#1135; qoomon/docker-host#62; the last one is a kernel without nft_compat alone, as RHEL 10 has.
+  const NO_CHAIN = 'CHAIN_ADD failed (No such file or directory): chain POSTROUTING';
+  const warning = (name: string) =>
+    `Warning: Extension ${name} revision 0 not supported, missing kernel module?\n`;
+  for (const [stderr, modules, remedy] of [
+    [`iptables v1.8.2 (nf_tables):  ${NO_CHAIN}`, 'nft_chain_nat', '--iptables-mode=legacy'],
+    [
+      `${warning('tcp')}${warning('DNAT')}iptables v1.8.10 (nf_tables):  ${NO_CHAIN}`,
+      'nft_chain_nat, nft_compat, xt_tcp, xt_DNAT',
+      '--iptables-mode=legacy',
+    ],
+    [warning('comment'), 'nft_compat, xt_comment', '--backend=nftables'],
+  ] as const)
+    it(`names the modules that the kernel lacks: ${modules}`, async () => {
+      const tool = createTool(hostWith({ 'iptables-nft-restore': { code: 4, stderr } }), 'IPv4', '-nft');
+      await assert.rejects(tool.restore('*nat\nCOMMIT\n'), (error) => {
+        assert.ok(error instanceof DataplaneError && error.failure === 'unsupported');
+        assert.ok(error.message.endsWith(`lacks some of ${modules}`), error.message);
+        return error.remedy.endsWith(`or use ${remedy}`);
+      });
+    });
+
   for (const stderr of [
     'iptables: No chain/target/match by that name.',
     "iptables v1.8.9 (nf_tables): chain `X' in table `nat' is incompatible, use 'nft' tool.",
@@ -119,6 +141,23 @@ describe('an installed iptables', () => {
     const failed = { failure: 'unsupported', message: /Invalid argument/ };
     await assert.rejects(detectMode(hostWith(nftOnly), 'auto'), failed);
   });
+
+  // Measured with a filter of seccomp that answers socket(AF_NETLINK) with EPERM, EACCES, ENOSYS or EAFNOSUPPORT.
+  for (const reason of [
+    'Operation not permitted',
+    'Permission denied',
+    'Function not implemented',
+    'Address family not supported by protocol',
+  ])
+    it(`of nft mode without netlink is not taken for one that is not installed: ${reason}`, async () => {
+      const host = hostWith({
+        'iptables-nft --version': { code: 1, stderr: `iptables: Failed to initialize nft: ${reason}\n` },
+        'iptables-legacy --version': version('v1.8.9 (legacy)'),
+        'iptables-legacy': { stdout: '-P POSTROUTING ACCEPT\n' },
+      });
+      await assert.rejects(detectMode(host, 'auto'), { failure: 'denied', remedy: /netlink/ });
+      assert.equal((await detectMode(host, 'legacy')).mode, 'legacy');
+    });
 
   it('of legacy mode that cannot be run is no reason not to use nft mode where that decides', async () => {
     const working = hostWith({

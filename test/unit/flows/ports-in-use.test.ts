@@ -69,12 +69,23 @@ describe('ports in use', () => {
     ]);
   });
 
-  it('are those from 1024 on without a range', () => {
-    const counter = new PortCounter(2, [], isOwn);
-    counter.add(connection(2, 1023));
-    counter.add(connection(2, 1024));
-    assert.equal(counter.highestShare('IPv4'), 1 / 64_512);
-  });
+  for (const [ports, share, used] of [
+    [[1024, 65_535], 2 / 64_512, 64_512],
+    // Mounts of NFS, of which a server without `insecure` asks for such ports: rancher/rancher#3099,
+    // kubernetes-sigs/nfs-subdir-external-provisioner#283, ltsp/ltsp#875.
+    [[600, 700, 1023], 3 / 424, 424],
+    [[1, 511], 2 / 511, 511],
+    [[700, 1024, 1025, 1026], 1 / 424, 424],
+    [[512, 599], 0, undefined],
+  ] as const)
+    it(`are without a range of the kind from which the kernel chooses: ${ports.join(', ')}`, () => {
+      const counter = new PortCounter(ports.length, [], isOwn);
+      for (const port of ports) counter.add(connection(2, port));
+      assert.equal(counter.highestShare('IPv4'), share);
+      const details = counter.details();
+      for (const port of ports) details.add(connection(2, port));
+      assert.equal(details.uses()[0]?.ports, used);
+    });
 
   for (const family of ['IPv4', 'IPv6'] as const)
     it(`are counted as an exact count would, of any flows of ${family}`, () => {

@@ -10,6 +10,10 @@ export function configMap(...data: readonly string[]): string {
   return [...head, ...data.map((line) => `  ${line}`), ''].join('\n');
 }
 
+function daemonSet(configMap: string): string {
+  return `{kind: DaemonSet, apiVersion: apps/v1, spec: {template: {spec: {volumes: [{configMap: ${configMap}}]}}}}\n`;
+}
+
 /** With a host bit set in the config. */
 export const CONFIG_MAP = configMap('ip-masq-a: |', '  nonMasqueradeCIDRs:', '    - ‸10.0.0.1/8');
 
@@ -179,7 +183,53 @@ export const MISTAKES: readonly Case[] = [
   [
     'the key of older agents',
     configMap('config: "{}"').replace('name: ', 'name: ‸'),
+    'not-a-config-file: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; leave the key, which older agents read; mount it with items: [{key: config, path: ip-masq-agent}], and check it in one file with the workload of that volume',
+  ],
+  [
+    'another key',
+    configMap('agent.yaml: "{}"').replace('name: ', 'name: ‸'),
     'not-a-config-file: no key of ConfigMap "ip-masq" begins with ip-masq-: nothing of it is read; rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume',
+  ],
+  [
+    'the config itself below data',
+    configMap('‸nonMasqueradeCIDRs: [10.0.0.0/8]', 'resyncInterval: 60s'),
+    'shape: "nonMasqueradeCIDRs" stands directly below "data:", where the name of the config file belongs; write "ip-masq-…: |" above it, and indent the config further',
+  ],
+  [
+    // The same in Terraform: hashicorp/terraform-provider-kubernetes#169.
+    'one of its scalars below data, in JSON and in another case',
+    '{"apiVersion": "v1", "kind": "ConfigMap", "data": {‸"ResyncInterval": "60s"}}',
+    'shape: "ResyncInterval" stands directly below "data:"',
+  ],
+  [
+    'a config file beside an empty data',
+    `${configMap()}‸ip-masq-a: |\n  masqLinkLocal: true\n`,
+    'shape: "ip-masq-a" stands beside "data:", not below it; indent it further than "data:", with all that follows',
+  ],
+  [
+    'the config itself beside data',
+    `${configMap()}‸masqLinkLocal: true\n`,
+    'shape: "masqLinkLocal" stands beside "data:"',
+  ],
+  [
+    'a path that is not read, in the workload',
+    `${configMap('ip-masq-config: "{}"')}---\n${daemonSet('{name: ip-masq, items: [{key: ip-masq-config, path: ‸ip-masq.yaml}]}')}`,
+    'not-a-config-file: the file "ip-masq.yaml" is not read: the name of a config file begins with ip-masq-; write another path for the key',
+  ],
+  [
+    'a path in a folder, which the agent does not look into',
+    `${configMap('ip-masq-config: "{}"')}---\n${daemonSet('{name: ip-masq, items: [{key: ip-masq-config, path: ‸x/ip-masq-config}]}')}`,
+    'not-a-config-file: the file "x/ip-masq-config" is not read',
+  ],
+  [
+    'a volume of another ConfigMap, in the workload',
+    `${configMap('ip-masq-a: "{}"')}---\n${daemonSet('{name: ‸ip-masq-config, optional: true}')}`,
+    'not-a-config-file: the volume mounts the ConfigMap "ip-masq-config", but the one here is "ip-masq"; use one name in both',
+  ],
+  [
+    'a volume of another ConfigMap, for the key of older agents',
+    `${daemonSet('{name: ‸ip-masq-agent, items: [{key: config, path: ip-masq-agent}]}')}---\n${configMap('config: "{}"')}`,
+    'not-a-config-file: the volume mounts the ConfigMap "ip-masq-agent", but the one here is "ip-masq"',
   ],
   [
     'binaryData that is not base64',
@@ -206,7 +256,7 @@ export const MISTAKES: readonly Case[] = [
     'a document that is not YAML, among others',
     `${CONFIG_MAP}---\nkind: "{{ .Values.kind }}‸\n---\n${CONFIG_MAP.replace('ip-masq-a', 'ip-masq-b')}`,
     'cidr',
-    'syntax: is not valid YAML: deficient indentation; if "{{" is a placeholder, render the template first, such as with helm template; else close',
+    'syntax: is not valid YAML: deficient indentation; if "{{" is a placeholder, render the template first, such as with helm template, terraform or envsubst; else close',
     'cidr',
   ],
   [

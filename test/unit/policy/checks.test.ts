@@ -56,6 +56,7 @@ describe('a config without an error', () => {
       nothing('a:1:21: ', 'IPv4'),
     ],
     ['an exception that says that it is meant', { a: 'masqueradeCIDRs: [0.0.0.0/0]' }, IPV4],
+    ['two that add up to it', { a: 'masqueradeCIDRs: [0.0.0.0/1, 128.0.0.0/1]' }, IPV4],
     ['one for the other family', { a: 'masqueradeCIDRs: [0.0.0.0/0]' }, BOTH, nothing('a:1:1: ', 'IPv6')],
     ['such an exception for both', { a: 'masqueradeCIDRs: [0.0.0.0/0, "::/0"]' }, BOTH],
     [

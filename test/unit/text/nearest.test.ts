@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { FLAGS } from '../../../cmd/ip-masq-agent/flags.ts';
 import { KEY_NAMES } from '../../../lib/config/keys.ts';
 import { nearest } from '../../../lib/text/nearest.ts';
 
@@ -7,16 +8,19 @@ describe('the nearest known key', () => {
   const words: Readonly<Record<string, readonly string[]>> = {
     nonMasqueradeCIDRs: [
       ...['nonMasqueradeCIDR', 'nonMasqueradeCidrs', 'noMasqueradeCIDRs', 'non_masquerade_cidrs'],
+      ...['unmasqueradeCIDRs', 'omitMasqueradeCIDRs'],
     ],
     // forceMasqueradeCIDRs is not near the opposite.
     masqueradeCIDRs: ['masqueradeCIDR', 'masqueradCIDRs', 'forceMasqueradeCIDRs'],
-    masqLinkLocal: ['masqLinkLokal', 'maskLinkLocal'],
-    masqLinkLocalIPv6: ['masqLinkLocalIPv4', 'masqLinkLocalIP6'],
+    masqueradeFromCIDRs: ['masqueradeSourceCIDRs', 'masqueradePodCIDRs'],
+    masqLinkLocal: ['masqLinkLokal', 'maskLinkLocal', 'masqLinkLocalIPv4'],
+    masqLinkLocalIPv6: ['masqLinkLocalIP6'],
     resyncInterval: ['resyncInterva', 'resyncIntervall'],
     cidrLimit: ['cidrLimits', 'cidr_limit'],
     none: [
       ...['resync', 'foo', '', 'constructor', 'x'.repeat(100_000)],
       ...['nonMasqueradeFromCIDRs', 'NonMasqueradeSrcCIDRs', 'nonMasqLinkLocal', 'noMasqLinkLocal'],
+      ...['masqueradeNotCIDRs', 'nonMasqueradePodCIDRs'],
     ],
   };
   for (const [expected, near] of Object.entries(words))
@@ -24,8 +28,14 @@ describe('the nearest known key', () => {
       it(`to ${word.slice(0, 20) || 'an empty one'} is ${expected}`, () =>
         assert.equal(nearest(word, KEY_NAMES) ?? 'none', expected));
 
-  it('of a flag is none that only ends alike', () =>
-    assert.equal(nearest('chain-name', ['stdin-name', 'masq-chain']), undefined));
+  const flags: Readonly<Record<string, readonly string[]>> = {
+    'must-not-masquerade': ['mustn-masquerade', 'must-never-masquerade'],
+    none: ['chain-name', 'accept-unmasqueraded', 'accept-not-masqueraded', 'masq-all-reserved-ranges'],
+  };
+  for (const [expected, near] of Object.entries(flags))
+    for (const word of near)
+      it(`of flags to ${word} is ${expected}`, () =>
+        assert.equal(nearest(word, [...Object.keys(FLAGS), 'stdin-name']) ?? 'none', expected));
 
   it('is the first of several that are equally near', () => {
     assert.equal(nearest('cat', ['car', 'cap']), 'car');
