@@ -55,7 +55,7 @@ export function createReader(
      */
     async read(): Promise<ValidConfig | undefined> {
       const before = last;
-      const reading = await loadConfig(configDir, options, before);
+      const reading = await loadConfig(configDir, options, before, true);
       last = reading;
       if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
         logConfig(log, reading, mayBeVolume(configDir));

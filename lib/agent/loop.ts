@@ -1,6 +1,5 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
-import type { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
@@ -16,7 +15,7 @@ import { createReader, keepDecision, type LoadObserver, type LoadOptions, resync
 import { logAddresses } from './log-addresses.ts';
 import { type ChangesByFamily, logChange, logVanishedConfigFiles } from './log-changes.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
-import { type RetryOptions, retrying } from './retry.ts';
+import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
 import { needsConfig, type Trigger } from './triggers.ts';
 
 export interface AgentOptions {
@@ -46,9 +45,11 @@ export interface AgentOptions {
 export interface Observer extends LoadObserver {
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
-  onRetry(error: DataplaneError, seconds: number): void;
+  onRetry(error: RetryableError, seconds: number): void;
   /** The kernel holds the policy of a family. */
   onSync(event: FamilySyncEvent): void;
+  /** The kernel does not hold a policy, and the agent begins to write it. */
+  onDifference(): void;
   onReconcile(event: ReconcileEvent): void;
   onFailure(families: readonly Family[]): void;
 }
@@ -130,14 +131,15 @@ export async function* syncs(
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-    if (needsConfig(trigger.reason)) await reader.read();
+    if (needsConfig(trigger.reason)) await retrying(() => reader.read(), retry);
     await lock();
     const { valid } = reader;
     if (valid === undefined) {
       yield { kind: 'no valid config', interval: loading.resyncInterval };
       continue;
     }
-    compiled = compile(valid.config, compiled, families, ownAddresses, log);
+    const last = compiled;
+    compiled = await retrying(async () => compile(valid.config, last, families, ownAddresses, log), retry);
     const { policies, policyChanges } = compiled;
     opened ??= announceDataplane(await retrying(open, retry), observer, log);
     const before = cpuTime();
@@ -227,7 +229,10 @@ async function syncAll(
   const { changes, inSync, generations, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
     applied,
-    onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
+    onApply({ family, script }) {
+      observer.onDifference();
+      log.trace({ family, transaction: script.split('\n') }, 'applying');
+    },
   }).catch((error: unknown) => {
     observer.onFailure(policies.map(({ family }) => family));
     throw error;

@@ -32,17 +32,19 @@ export interface LoadedConfig {
  * Reads, validates and merges every config file in the directory.
  *
  * @param last what the last call returned: if nothing has changed since, the same object is returned again
+ * @param isPatient as for `readVolumeVersion`
  */
 export async function loadConfig(
   dir: string,
   options: ConfigOptions,
   last?: LoadedConfig,
+  isPatient = false,
 ): Promise<LoadedConfig> {
   const {
     id,
     configFiles,
     problems: readProblems,
-  } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit);
+  } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit, isPatient);
   const projected = last?.projected || id !== undefined;
   const isSame = isDeepStrictEqual(
     [configFiles, readProblems, projected],

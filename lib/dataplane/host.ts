@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { errorCode, errorMessage } from '../text/error.ts';
+import { errorCode, errorMessage, isExhausted } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
 import { killTool, running } from './running.ts';
@@ -10,7 +11,8 @@ export interface Host {
   /**
    * Runs a tool without a shell and waits for its end. An exit code other than 0 is not an error here.
    *
-   * @throws {DataplaneError} `missing` if there is no such tool, `refused` if it cannot be run or does not end in time
+   * @throws {DataplaneError} `missing` if there is no such tool, `exhausted` if it cannot be started or is killed, `refused` if it does not
+   * end in time
    */
   run(file: string, args: readonly string[], input?: string): Promise<ToolResult>;
   /** The text of a file; empty if there is no such file, undefined if it may not be read. */
@@ -20,8 +22,7 @@ export interface Host {
 }
 
 export interface ToolResult {
-  /** Null if a signal ended the tool. */
-  readonly code: number | null;
+  readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -85,9 +86,20 @@ function runTool(
     child.on('close', (code, signal) => {
       cancel();
       running.delete(child.pid);
-      const said = Buffer.concat(stderr).toString();
-      const ended = signal === null ? '' : `${file} was ended by ${signal}\n`;
-      resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: `${ended}${said}` });
+      // It says nothing about what the tool was asked.
+      if (code === null)
+        return reject(
+          new DataplaneError(
+            'exhausted',
+            `${file} was ended by ${signal}`,
+            'look for a lack of memory: dmesg',
+          ),
+        );
+      return resolve({
+        code,
+        stdout: Buffer.concat(stdout).toString(),
+        stderr: Buffer.concat(stderr).toString(),
+      });
     });
     // A tool that ends before it has read all input says why on standard error.
     child.stdin?.on('error', () => {});
@@ -136,7 +148,8 @@ function toolEnvironment(): NodeJS.ProcessEnv {
 }
 
 function spawnError(file: string, error: unknown): DataplaneError {
-  if (errorCode(error) === 'ENOENT') {
+  // Node opens it for a tool without input, and says the same then.
+  if (errorCode(error) === 'ENOENT' && existsSync('/dev/null')) {
     return new DataplaneError(
       'missing',
       `${file} is not installed`,
@@ -145,8 +158,8 @@ function spawnError(file: string, error: unknown): DataplaneError {
   }
   const reason = errorMessage(error);
   return new DataplaneError(
-    'refused',
+    isExhausted(error) ? 'exhausted' : 'refused',
     `${file} cannot be run: ${reason}`,
-    'check the file, and the limits of the pod (files, processes, memory)',
+    'check the file, /dev/null, and the limits of the pod (files, processes, memory)',
   );
 }

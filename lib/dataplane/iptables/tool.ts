@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, killed, noListing, type Symptom, toolError } from '../error.ts';
+import { DataplaneError, noListing, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
 import { ruleWords } from './rule.ts';
@@ -108,8 +108,7 @@ export interface ToolVersion {
 /** The version and mode of a command; undefined if it is not installed. Versions before 1.8 have only legacy mode. */
 export async function toolVersion(host: Host, command: string): Promise<ToolVersion | undefined> {
   try {
-    const { code, stdout } = await host.run(command, ['--version']);
-    if (code === null) throw killed(command);
+    const { stdout } = await host.run(command, ['--version']);
     const match = /v(\d+(?:\.\d+)+)(?: \((nf_tables|legacy)\))?/.exec(stdout);
     if (match === null) return undefined;
     return { version: match[1] ?? '', mode: match[2] === 'nf_tables' ? 'nft' : 'legacy' };
@@ -181,6 +180,11 @@ const SYMPTOMS: readonly Symptom[] = [
     pattern: /rule set generation id: Invalid argument/i,
     failure: 'unsupported',
     remedy: 'the kernel has no nf_tables: load it (modprobe), or use --iptables-mode=legacy',
+  },
+  {
+    pattern: /Cannot allocate memory|Too many open files/i,
+    failure: 'exhausted',
+    remedy: 'raise the limits of the pod (files, memory), or find out what uses them up',
   },
   {
     pattern: /Message too long/i,
