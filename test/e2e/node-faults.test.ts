@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { temporaryDirectory } from '../lab/volume.ts';
+import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
+import { ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 import { BINARY, createNode, eventually, inside, type NodeLab, SERVED } from './support.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
@@ -14,6 +15,8 @@ const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 /** Protocols of netlink. */
 const [ROUTE, NETFILTER] = [0, 12];
 const ERRNO = { EPERM: 1, EACCES: 13, ENOSYS: 38, EAFNOSUPPORT: 97 } as const;
+
+const WHY_NO_CGROUP = await whyNoMemoryCgroup();
 
 const NFT = ['--iptables-mode=nft', '--backend=iptables'];
 const ADDRESS = 'masqueradeAddresses: [{destination: 8.0.0.0/8, address: 192.0.2.0/24}]\n';
@@ -205,3 +208,60 @@ describe('a fault of the node', () => {
     assert.doesNotMatch(agent.log(), /Debugger/);
   });
 });
+
+describe('more than the agent writes', () => {
+  const NFTABLES = '--backend=nftables';
+  const MANY = Array.from({ length: 6_000 }, (_, index) => `1.0.${index >> 7}.${(index & 127) * 2}`);
+  const comment = 'x'.repeat(100);
+
+  for (const [what, script] of [
+    ['elements', `add element ip ip-masq-agent not-masqueraded { ${MANY.join(', ')} }`],
+    [
+      'rules',
+      MANY.map(
+        (to) => `add rule ip ip-masq-agent postrouting ip daddr ${to} return comment "${comment}"`,
+      ).join('\n'),
+    ],
+  ] as const)
+    it(`in its table is replaced without being read: ${what}`, async () => {
+      await using node = await createNode(process.env['OLD'] ?? BINARY);
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      const once = () => node.agent('--once', NFTABLES, '--cidr-limit-max=1', '--cidr-limit=1');
+      assert.equal((await once()).code, 0);
+      const before = await node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent');
+      await node.nft(script);
+      assert.match((await once()).stderr, /rules added \d+, removed \d\d?,/);
+      assert.equal(await node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent'), before);
+      assert.doesNotMatch((await once()).stderr, /rules added/);
+      await node.nft(script);
+      assert.equal(
+        (await node.agent('--once', '--backend=iptables', '--cidr-limit-max=1', '--cidr-limit=1')).code,
+        0,
+      );
+      assert.doesNotMatch(await node.run('nft', 'list', 'tables'), /ip ip-masq-agent/);
+    });
+
+  it('does not end it within the memory of the default manifest: 100,000 elements', {
+    skip: WHY_NO_CGROUP,
+  }, async () => {
+    await using cgroup = await memoryCgroup(96 * 2 ** 20);
+    await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
+    await node.volume(Object.fromEntries([0, 1].map((half) => [`ip-masq-${half}`, listOf(half)])));
+    const large = ['--cidr-limit-max=100000', '--cidr-limit=50000', '--config-limit=4Mi'];
+    const args = ['--once', NFTABLES, `--config-dir=${node.configDir}`, ...large];
+    assert.equal((await node.box.run(BINARY, args)).code, 0);
+    const other = join(node.dir, 'other');
+    await ProjectedVolume.create(other, { 'ip-masq-a': inside('10.0.0.0/8') });
+    const { code, signal, stderr } = await node.agent('--once', NFTABLES, `--config-dir=${other}`);
+    assert.deepEqual([code, signal], [0, null], stderr);
+  });
+});
+
+/** One half of 100,000 CIDRs that are not next to each other. */
+function listOf(half: number): string {
+  const cidrs = Array.from(
+    { length: 50_000 },
+    (_, index) => `1${half}.${index >> 15}.${(index >> 7) & 255}.${(index & 127) * 2}/32`,
+  );
+  return inside(...cidrs);
+}
