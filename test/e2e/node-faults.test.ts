@@ -123,6 +123,45 @@ describe('a fault of the node', () => {
     await agent.stop();
   });
 
+  it('that IPv6 still looks for a duplicate of the address to listen on is outlived', async () => {
+    await using node = await faultyNode(RUN);
+    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    await node.run('ip', 'link', 'add', 'one', 'type', 'veth', 'peer', 'other');
+    for (const link of ['one', 'other']) await node.run('ip', 'link', 'set', link, 'up');
+    await node.run('sysctl', '-qw', 'net.ipv6.conf.one.dad_transmits=5');
+    await node.run('ip', 'address', 'add', 'fd00::1/64', 'dev', 'one');
+    const agent = node.start(...NFT, '--metrics-bind-address=[fd00::1]:9614');
+    await agent.logged(/"warn".*cannot listen on \[fd00::1\].*duplicate/);
+    await agent.logged(/status on http/);
+    await agent.stop();
+  });
+
+  it('that another file system is mounted over the config directory is noticed at the next reading', async () => {
+    await using node = await faultyNode('exec unshare --mount $AGENT "$@"');
+    const file = join(node.configDir, 'ip-masq-a');
+    await writeFile(file, inside('10.0.0.0/8'));
+    const agent = node.start(...NFT, '--resync-interval=1h');
+    await agent.logged(/rules added/);
+    const [, pid = ''] = await agent.logged(/"pid":(\d+)/);
+    const inMount = (script: string) =>
+      node.run(
+        'nsenter',
+        '--target',
+        pid,
+        '--mount',
+        'sh',
+        '-c',
+        `${script}; cat >${file} <<END\n${inside('10.0.0.0/8', '192.0.2.0/24')}END`,
+      );
+    await inMount(`mount -t tmpfs none ${node.configDir}`);
+    agent.kill('SIGHUP');
+    await agent.logged(/another directory is now the config directory/);
+    await agent.logged(/192\.0\.2\.0/);
+    await inMount(`rm ${file}; echo >${node.configDir}/ip-masq-b 'nonMasqueradeCIDRs: [198.51.100.0/24]'`);
+    await agent.logged(/198\.51\.100\.0/);
+    await agent.stop();
+  });
+
   it('that sockets for routes are refused costs only the addresses of the node', async () => {
     await using node = await faultyNode(`exec perl ${REFUSE} ${ROUTE} ${ERRNO.EPERM} $AGENT "$@"`);
     await node.volume({ 'ip-masq-a': `${inside('10.0.0.0/8')}${ADDRESS}` });
