@@ -27,7 +27,7 @@ export async function readRuleset(
   requests: Requests,
   family: Family,
   known?: KnownElements,
-  most = Number.POSITIVE_INFINITY,
+  most = Number.MAX_SAFE_INTEGER,
 ): Promise<Ruleset> {
   const table = await readTable(requests, family, TABLE, most, known);
   const interim = await readTable(requests, family, INTERIM_TABLE, most);
