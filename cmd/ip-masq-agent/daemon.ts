@@ -33,7 +33,12 @@ export async function runDaemon(
   const auto = isTerminal(STDERR) ? 'text' : 'json';
   const format = flags['log-format'] === 'auto' ? auto : flags['log-format'];
   const log = createLogger(format, flags.v, wantsColour(STDERR));
-  const fail = (error: unknown) => reportFailure(error, consequence, log, flags['termination-log']);
+  let failure: Promise<number> | undefined;
+  // Only the first failure says why the agent ends: another one, such as of a standard stream, must not replace it.
+  const fail = (error: unknown) => {
+    failure ??= reportFailure(error, consequence, log, flags['termination-log']);
+    return failure;
+  };
   process.on('uncaughtException', async (error) => process.exit(await fail(error)));
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
   if (typeof isPrecompiled !== 'undefined' && !isPrecompiled())

@@ -48,6 +48,8 @@ export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
     randomFully: flags['random-fully'],
     toPorts: flags['to-ports'],
     invalidPackets: flags['invalid-packets'],
+    // Each CIDR ends at most two ranges; the rest is for what is built in, and for each port range.
+    mostObjects: 4 * flags['cidr-limit-max'] * (1 + flags['to-ports'].length) + 1_000,
   };
 }
 

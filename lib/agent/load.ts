@@ -52,7 +52,7 @@ export interface LoadObserver {
 /** What `createReader` needs beside the options, which are those of the command line. */
 interface Reading {
   /** Undefined if an invalid config is always an error. */
-  readonly keep: Keep | undefined;
+  readonly keep?: Keep | undefined;
   /** The last valid config of an earlier run. */
   readonly state?: (() => Promise<State | undefined>) | undefined;
   /** Milliseconds for which a config file that has vanished keeps its last text. */

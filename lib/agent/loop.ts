@@ -25,7 +25,7 @@ import {
 import { logAddresses } from './log-addresses.ts';
 import { type ChangesByFamily, logChange, logVanishedConfigFiles } from './log-changes.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
-import { type RetryOptions, retrying } from './retry.ts';
+import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
 import { needsConfig, type Trigger } from './triggers.ts';
 
 export interface AgentOptions {
@@ -65,9 +65,11 @@ export interface LastValid {
 export interface Observer extends LoadObserver {
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
-  onRetry(error: DataplaneError, seconds: number): void;
+  onRetry(error: RetryableError, seconds: number): void;
   /** The kernel holds the policy of a family. */
   onSync(event: FamilySyncEvent): void;
+  /** The kernel does not hold a policy, and the agent begins to write it. */
+  onDifference(): void;
   onReconcile(event: ReconcileEvent): void;
   onFailure(families: readonly Family[]): void;
 }
@@ -158,7 +160,7 @@ export async function* syncs(
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
     if (needsConfig(trigger.reason))
-      await reader.read().catch(async (error: unknown) => {
+      await retrying(() => reader.read(), retry).catch(async (error: unknown) => {
         if (error instanceof InvalidConfigError && reader.restored !== undefined)
           error.consequence = await restoreRules(reader.restored, trigger, options, { retry, observer, log });
         throw error;
@@ -169,7 +171,8 @@ export async function* syncs(
       yield { kind: 'no valid config', interval: loading.resyncInterval };
       continue;
     }
-    compiled = compile(valid.config, compiled, families, ownAddresses, log);
+    const last = compiled;
+    compiled = await retrying(async () => compile(valid.config, last, families, ownAddresses, log), retry);
     const { policies, policyChanges } = compiled;
     opened ??= announceDataplane(await retrying(open, retry), observer, log);
     const before = cpuTime();
@@ -292,7 +295,10 @@ async function syncAll(
   const { changes, inSync, generations, undeletable } = await reconcile(dataplane, policies, {
     ...retry,
     applied,
-    onApply: ({ family, script }) => log.trace({ family, transaction: script.split('\n') }, 'applying'),
+    onApply({ family, script }) {
+      observer.onDifference();
+      log.trace({ family, transaction: script.split('\n') }, 'applying');
+    },
   }).catch((error: unknown) => {
     observer.onFailure(policies.map(({ family }) => family));
     throw error;

@@ -1,12 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../dataplane/error.ts';
+import { ExhaustedError, SystemError } from '../text/error.ts';
 
 export interface RetryOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   /** @param waited milliseconds of the failed attempt and of the pause before the next one */
-  readonly onRetry: (error: DataplaneError, attempt: number, waited: number) => void;
+  readonly onRetry: (error: RetryableError, attempt: number, waited: number) => void;
 }
+
+/** The kernel or the system could not be asked, or refused; another attempt may succeed. */
+export type RetryableError = DataplaneError | ExhaustedError;
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
@@ -27,7 +31,7 @@ export async function retrying<Result>(
     try {
       return await operation();
     } catch (error) {
-      if (!(error instanceof DataplaneError) || !error.isRetryable) throw error;
+      if (!isRetryable(error)) throw error;
       const pause =
         Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
       if (performance.now() + pause > deadline) throw gaveUp(error, timeoutMs);
@@ -37,6 +41,13 @@ export async function retrying<Result>(
   }
 }
 
-function gaveUp(error: DataplaneError, timeoutMs: number): DataplaneError {
-  return new DataplaneError(error.failure, `gave up after ${timeoutMs} ms: ${error.message}`, error.remedy);
+function isRetryable(error: unknown): error is RetryableError {
+  return error instanceof ExhaustedError || (error instanceof DataplaneError && error.isRetryable);
+}
+
+function gaveUp(error: RetryableError, timeoutMs: number): Error {
+  const message = `gave up after ${timeoutMs} ms: ${error.message}`;
+  return error instanceof DataplaneError
+    ? new DataplaneError(error.failure, message, error.remedy)
+    : new SystemError(message);
 }

@@ -1,5 +1,5 @@
 import { addAbortListener } from 'node:events';
-import { existsSync, watch } from 'node:fs';
+import { existsSync, type FSWatcher, statSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isConfigFileName } from '../config/config-file.ts';
 import { DATA_LINK } from '../config/read.ts';
@@ -35,9 +35,6 @@ export function startTrigger(): Trigger {
   return { reason: 'start', since: performance.now() };
 }
 
-/** How long a file in a plain directory must stay unchanged before it is read, because it may be written in steps. */
-const QUIET_MS = 100;
-
 /**
  * The events after which the agent syncs: the start, each change of the config files, of nf_tables and of the node's
  * addresses, each signal, and each resync. All events during a sync make one trigger.
@@ -48,7 +45,10 @@ export class Triggers implements AsyncIterable<Trigger> {
   readonly kernel = new KernelEvents();
   readonly #dir: string;
   readonly #signal: AbortSignal;
-  #isWatching = false;
+  #watcher: FSWatcher | undefined;
+  /** What tells the watched directory from another one of its name. */
+  #watched: string | undefined;
+  readonly #log: Logger;
   readonly #notices: Notices;
   #pending: Trigger | undefined;
   #resume: (() => void) | undefined;
@@ -58,6 +58,7 @@ export class Triggers implements AsyncIterable<Trigger> {
     // Otherwise an event of the directory itself has no name, or the name of any directory.
     this.#dir = dir.replace(/(?<=.)(?:\/+\.?)+$/, '');
     this.interval = interval;
+    this.#log = log;
     this.#notices = new Notices(log);
     this.#signal = signal;
   }
@@ -107,7 +108,7 @@ export class Triggers implements AsyncIterable<Trigger> {
       }
       this.#pending = undefined;
       // The watch starts before the reading, so that no change is missed between the two.
-      if (!this.#isWatching) this.#watch();
+      if (needsConfig(trigger.reason)) this.#watch();
       const { by, since } = this.kernel.takeChanges();
       yield { ...trigger, by, ...(trigger.reason === 'kernel' && { since }) };
       if (needsConfig(trigger.reason)) readAt = performance.now();
@@ -132,30 +133,36 @@ export class Triggers implements AsyncIterable<Trigger> {
 
   /**
    * Watches the directory itself, because kubelet replaces the files at each swap. In a projected volume only the swap
-   * of `..data` is an event, without a delay. If there can be no watch, or it is lost, the next trigger tries again.
+   * of `..data` is an event. If there can be no watch, it is lost, or another directory has the name now, the next reading
+   * tries again.
    */
   #watch(): void {
-    let quiet: NodeJS.Timeout | undefined;
     try {
+      const { dev, ino, birthtimeNs } = statSync(this.#dir, { bigint: true });
+      // A file system may give a new directory the number of one that is gone.
+      const found = `${dev} ${ino} ${birthtimeNs}`;
+      if (found === this.#watched) return;
+      if (this.#watched !== undefined)
+        this.#log.info(
+          'another directory is now the config directory: no event told of that, the agent watches it',
+        );
+      this.#watcher?.close();
       const watcher = watch(this.#dir, { signal: this.#signal })
         .on('change', (_, name) => {
-          if (name === basename(this.#dir)) watcher.close(); // the directory itself was moved or removed
-          if (name === null || name === DATA_LINK || name === basename(this.#dir)) {
-            this.add('change');
-          } else if (isConfigFileName(String(name)) && !existsSync(join(this.#dir, DATA_LINK))) {
-            clearTimeout(quiet);
-            quiet = setTimeout(() => this.add('change'), QUIET_MS);
-          }
+          const isItself = name === null || name === basename(this.#dir);
+          // The directory itself was moved or removed, or a file has its name.
+          if (isItself) watcher.close();
+          const isFile = () => isConfigFileName(String(name)) && !existsSync(join(this.#dir, DATA_LINK));
+          if (isItself || name === DATA_LINK || isFile()) this.add('change');
         })
         .on('close', () => {
-          clearTimeout(quiet);
-          this.#isWatching = false;
+          if (this.#watcher === watcher) this.#watched = undefined;
         })
         .on('error', (error) => {
           watcher.close();
           this.#warn(error);
         });
-      this.#isWatching = true;
+      [this.#watcher, this.#watched] = [watcher, found];
       this.#notices.updateWarnings([], { atEnd: 'watching the config directory again' });
     } catch (error) {
       this.#warn(error);

@@ -46,7 +46,7 @@ export class VanishedFiles {
     const reading = await loadConfig(dir, options, before, complete);
     if (this.#missedAt.size > 0 && reading.config === undefined) {
       // Perhaps they contradict what is there, which counts more.
-      const alone = await loadConfig(dir, options, before);
+      const alone = await loadConfig(dir, options, before, (found) => found);
       if (alone.config !== undefined) {
         this.#missedAt = new Map();
         return alone;

@@ -32,21 +32,22 @@ export interface LoadedConfig {
  * Reads, validates and merges every config file in the directory.
  *
  * @param last what the last call returned: if nothing has changed since, the same object is returned again
- * @param complete adds config files that count too, although they are not there; not called if something could not be read
+ * @param complete adds config files that count too, although they are not there; not called if something could not be read. It
+ * is for an agent, which also waits until a plain directory is quiet
  */
 export async function loadConfig(
   dir: string,
   options: ConfigOptions,
   last?: LoadedConfig,
-  complete: (configFiles: readonly ConfigFile[]) => readonly ConfigFile[] = (files) => files,
+  complete?: (configFiles: readonly ConfigFile[]) => readonly ConfigFile[],
 ): Promise<LoadedConfig> {
   const {
     id,
     configFiles: found,
     problems: readProblems,
-  } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit);
+  } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit, complete !== undefined);
   const isWhole = readProblems.every(({ severity }) => severity !== 'error');
-  const configFiles = isWhole ? complete(found) : found;
+  const configFiles = isWhole && complete ? complete(found) : found;
   const projected = last?.projected || id !== undefined;
   const isSame = isDeepStrictEqual(
     [configFiles, readProblems, projected],

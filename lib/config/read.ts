@@ -8,10 +8,11 @@ import {
   readlinkSync,
   readSync,
   realpathSync,
+  statSync,
 } from 'node:fs';
 import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { errorCode, errorMessage, SystemError } from '../text/error.ts';
+import { ExhaustedError, errorCode, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import {
   byteOrder,
@@ -40,8 +41,22 @@ export const DATA_LINK = '..data';
 const MAX_ATTEMPTS = 20;
 const PAUSE_MS = 10;
 
+/**
+ * How long a plain directory and the files in it must stay unchanged until they are read, because a program may write in steps;
+ * and how often the reader waits for that: files that are replaced all the time, each by a whole one, are read too.
+ */
+const QUIET_MS = 100;
+const QUIET_ATTEMPTS = 5;
+
 /** The directory changed under the reader: what was read so far may mix two volume versions. */
-class ChangedWhileRead extends Error {}
+class ChangedWhileRead extends Error {
+  readonly pauseMs: number;
+
+  constructor(pauseMs = PAUSE_MS) {
+    super();
+    this.pauseMs = pauseMs;
+  }
+}
 
 /** `..data` is gone, or does not lead to a volume version. */
 class BrokenVolume extends Error {}
@@ -53,31 +68,34 @@ class BrokenVolume extends Error {}
  *
  * @param projected whether the last read found `..data`: it must not have gone since.
  * @param limit how many bytes all config files together may have; beyond it no more are read
- * @throws {SystemError} if the process has too few files or too little memory
+ * @param isPatient whether to read a plain directory that has just changed again
+ * @throws {SystemError} if the process has too few files or too little memory (`ExhaustedError`), or no /proc
  */
 export async function readVolumeVersion(
   dir: string,
   projected: boolean,
   limit: number = DEFAULT_LIMITS.configLimit,
+  isPatient = false,
 ): Promise<VolumeVersion> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return readOnce(dir, projected, limit);
+      return readOnce(dir, projected, limit, isPatient && attempt <= QUIET_ATTEMPTS);
     } catch (error) {
       if (!(error instanceof ChangedWhileRead || error instanceof BrokenVolume)) requireConfigError(error);
       if (!(error instanceof ChangedWhileRead) || attempt === MAX_ATTEMPTS) return failedVersion(dir, error);
-      await delay(PAUSE_MS);
+      await delay(error.pauseMs);
     }
   }
 }
 
-function readOnce(dir: string, projected: boolean, limit: number): VolumeVersion {
+function readOnce(dir: string, projected: boolean, limit: number, waits: boolean): VolumeVersion {
   const id = dataLink(dir);
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = realpathSync.native(dir);
   const paths = id === undefined ? listCandidates(dir) : listVolume(dir, versionDir(home, id));
   const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home, limit);
   if (dataLink(dir) !== id) throw new ChangedWhileRead();
+  if (id === undefined && waits) requireQuiet([dir, ...paths.map(({ path }) => path)]);
 
   const nearMisses = paths
     .filter((path) => !isConfigFile(path))
@@ -108,6 +126,14 @@ function readConfigFiles(candidates: readonly CandidatePath[], home: string, lim
     configFiles.push(read);
   }
   return { configFiles, failures };
+}
+
+function requireQuiet(paths: readonly string[]): void {
+  const now = Date.now();
+  const ages = paths.map((path) => now - (orUndefined(() => statSync(path).mtimeMs) ?? 0));
+  // A clock that was set back makes a file seem to be of the future.
+  const quiet = Math.min(...ages.map(Math.abs));
+  if (quiet < QUIET_MS) throw new ChangedWhileRead(Math.ceil(QUIET_MS - quiet));
 }
 
 function isConfigFile({ name }: CandidatePath): boolean {
@@ -208,7 +234,7 @@ function readRegular(path: string, home: string): Buffer | Unreadable {
     const before = fstatSync(file);
     if (!before.isFile()) return ['is not a regular file', 'remove it, or mount a file in its place'];
     // What was opened, not what the name says now: it cannot be swapped in between (proc(5)).
-    const opened = readlinkSync(`/proc/self/fd/${file}`);
+    const opened = openedPath(file);
     if (!opened.startsWith(home + sep))
       return ['is a link that leads out of the config directory', 'mount the file itself'];
     if (before.size > MAX_BYTES)
@@ -222,16 +248,19 @@ function readRegular(path: string, home: string): Buffer | Unreadable {
   }
 }
 
-/** Errors of the system that say nothing about the config; see errno(3). */
-const EXHAUSTED = ['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN'];
+/** The path of an open file (proc(5)). */
+function openedPath(file: number): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${file}`);
+  } catch (error) {
+    throw new SystemError(`cannot read the config: ${errorMessage(error)}; mount /proc in the container`);
+  }
+}
 
 /** Throws an error that is not about the config: a lack of resources, or a bug. */
 function requireConfigError(error: unknown): void {
-  const code = errorCode(error);
-  if (code === undefined) throw error;
-  if (!EXHAUSTED.includes(code)) return;
-  const remedy = 'raise the limits of the pod (files, memory), or find out what uses them up';
-  throw new SystemError(`cannot read the config: ${errorMessage(error)}; ${remedy}`);
+  if (errorCode(error) === undefined) throw error;
+  if (isExhausted(error)) throw new ExhaustedError(`cannot read the config: ${errorMessage(error)}`);
 }
 
 /** Why a file that was listed cannot be read; throws `ChangedWhileRead` if it has merely gone since. */

@@ -5,13 +5,22 @@ import type { Advice } from '../text/advice.ts';
  *
  * - `busy`: another process holds the lock; trying again helps.
  * - `raced`: the kernel changed between observation and apply, or may have; observing again helps.
+ * - `exhausted`: a tool cannot be started, or was killed, for a lack of processes, files or memory; trying again may help.
  * - `missing`: the tool is not installed, or too old.
  * - `unsupported`: the kernel is built without this kind of rules.
  * - `denied`: this process lacks a permission.
  * - `unusable`: another program has made the table so that rules in it cannot have their effect.
  * - `refused`: the kernel or the tool refused for another reason.
  */
-type DataplaneFailure = 'busy' | 'raced' | 'missing' | 'unsupported' | 'denied' | 'unusable' | 'refused';
+type DataplaneFailure =
+  | 'busy'
+  | 'raced'
+  | 'exhausted'
+  | 'missing'
+  | 'unsupported'
+  | 'denied'
+  | 'unusable'
+  | 'refused';
 
 /** The kernel could not be read or changed. A failed operation changes nothing. */
 export class DataplaneError extends Error implements Advice {
@@ -31,7 +40,7 @@ export class DataplaneError extends Error implements Advice {
 
   /** Whether the same operation may succeed a moment later. */
   get isRetryable(): boolean {
-    return this.failure === 'busy' || this.failure === 'raced';
+    return ['busy', 'raced', 'exhausted'].includes(this.failure);
   }
 }
 
@@ -52,11 +61,6 @@ export function toolError(symptoms: readonly Symptom[], stderr: string, message:
   const symptom = symptoms.find(({ pattern }) => pattern.test(stderr));
   const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
   return new DataplaneError(symptom?.failure ?? 'refused', message, remedy);
-}
-
-/** The failure of a tool that was killed while it printed its version: it says nothing about what is installed. */
-export function killed(tool: string): DataplaneError {
-  return new DataplaneError('refused', `${tool} --version was killed`, 'look for a lack of memory: dmesg');
 }
 
 /** Empty output is not an empty chain or table: otherwise each sync would write it again, or take it for a foreign one. */

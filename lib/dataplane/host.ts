@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { spawn as spawnWithoutFork } from '../netlink/spawn.ts';
-import { errorCode, errorMessage } from '../text/error.ts';
+import { errorCode, errorMessage, isExhausted } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
 import { killTool, running } from './running.ts';
@@ -11,7 +11,8 @@ export interface Host {
   /**
    * Runs a tool without a shell and waits for its end. An exit code other than 0 is not an error here.
    *
-   * @throws {DataplaneError} `missing` if there is no such tool, `refused` if it cannot be run or does not end in time
+   * @throws {DataplaneError} `missing` if there is no such tool, `exhausted` if it cannot be started or is killed, `refused` if it does not
+   * end in time
    */
   run(file: string, args: readonly string[], input?: string): Promise<ToolResult>;
   /** The text of a file; empty if there is no such file, undefined if it may not be read. */
@@ -21,8 +22,7 @@ export interface Host {
 }
 
 export interface ToolResult {
-  /** Null if a signal ended the tool. */
-  readonly code: number | null;
+  readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
@@ -54,7 +54,9 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
 /** A tool that runs, in a process group of its own. `running` knows it until it has ended. */
 interface Tool {
   readonly pid: number | undefined;
-  readonly ended: Promise<ToolResult & { readonly signal: string | null | undefined }>;
+  readonly ended: Promise<
+    Omit<ToolResult, 'code'> & { readonly code: number | null; readonly signal: string | null | undefined }
+  >;
   /** Waits no more for a process that has left the group, and may keep the output open. */
   release?(): void;
 }
@@ -72,7 +74,14 @@ async function runTool(timeoutMs: number, start: () => Tool, file: string): Prom
     const { code, signal, stdout, stderr } = await Promise.race([tool.ended, late]);
     if (signal === TOO_MUCH)
       throw fail('prints more than 32 MiB', 'run it by hand on the node: is it a wrapper?');
-    return { code, stdout, stderr: signal ? `${file} was ended by ${signal}\n${stderr}` : stderr };
+    // It says nothing about what the tool was asked.
+    if (code === null)
+      throw new DataplaneError(
+        'exhausted',
+        `${file} was ended by ${signal}`,
+        'look for a lack of memory: dmesg',
+      );
+    return { code, stdout, stderr };
   } catch (error) {
     killTool(tool?.pid);
     tool?.release?.();
@@ -160,7 +169,8 @@ function toolEnvironment(): Readonly<Record<string, string>> {
 }
 
 function spawnError(file: string, error: unknown): DataplaneError {
-  if (errorCode(error) === 'ENOENT') {
+  // Node opens it for a tool without input, and says the same then.
+  if (errorCode(error) === 'ENOENT' && existsSync('/dev/null')) {
     return new DataplaneError(
       'missing',
       `${file} is not installed`,
@@ -169,8 +179,8 @@ function spawnError(file: string, error: unknown): DataplaneError {
   }
   const reason = errorMessage(error);
   return new DataplaneError(
-    'refused',
+    isExhausted(error) ? 'exhausted' : 'refused',
     `${file} cannot be run: ${reason}`,
-    'check the file, and the limits of the pod (files, processes, memory)',
+    'check the file, /dev/null, and the limits of the pod (files, processes, memory)',
   );
 }

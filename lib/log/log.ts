@@ -1,6 +1,7 @@
 import { constants, openSync } from 'node:fs';
 import { pino } from 'pino';
 import { type Colour, type Paint, painter } from '../text/colour.ts';
+import { errorCode } from '../text/error.ts';
 import { escapeJson, printable } from '../text/escape.ts';
 
 type LogFormat = 'json' | 'text';
@@ -58,7 +59,10 @@ function patientStream(): ReturnType<typeof pino.destination> {
   stream.on('write', (bytes: number) => {
     if (bytes > 0) stuckSince = undefined;
   });
-  stream.on('error', () => {});
+  // What is kept comes as soon as it is read, not only with the next line.
+  stream.on('error', (error) => {
+    if (errorCode(error) === 'EAGAIN') setTimeout(() => stream.write(''), PATIENCE_MS).unref();
+  });
   return stream;
 }
 

@@ -130,13 +130,18 @@ export class NfTables implements Disposable {
    *
    * @param name without a chain, the rules of all chains of the table
    * @param leadingTo if given, only those that lead to this chain
+   * @param mostBytes if given, more bytes are an error
    */
   async rules(
     name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
     leadingTo?: string,
+    mostBytes?: number,
   ): Promise<readonly RuleReply[]> {
     const known: KnownBytes = new Map();
+    let bytes = 0;
     const read = (reply: Message) => {
+      bytes += reply.payload.end - reply.payload.start;
+      if (mostBytes !== undefined && bytes > mostBytes) throw above(`${mostBytes} bytes of rules`);
       const rule = readRule(reply, known);
       return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
     };

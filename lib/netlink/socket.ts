@@ -49,7 +49,9 @@ export class NetlinkSocket implements Disposable {
   constructor(protocol = NETLINK_NETFILTER, setUp: (socket: NetlinkSocket) => void = () => {}) {
     const { socket, bind, getsockname } = native();
     const asked = 'open a netlink socket';
-    this.#descriptor = check(socket(AF_NETLINK, SOCK_RAW_NONBLOCK_CLOEXEC, protocol), asked);
+    // The kernel itself asks for no permission.
+    const refusable = `${asked}, which seccomp, SELinux or the runtime of the container may refuse`;
+    this.#descriptor = check(socket(AF_NETLINK, SOCK_RAW_NONBLOCK_CLOEXEC, protocol), refusable);
     try {
       const address = Buffer.alloc(ADDRESS_BYTES);
       address.writeUInt16LE(AF_NETLINK);

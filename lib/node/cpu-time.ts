@@ -13,7 +13,12 @@ export function cpuTime(): number {
 }
 
 function childTime(): number {
-  const stat = readFileSync('/proc/self/stat', 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return CHILDREN.reduce((sum, field) => sum + Number(fields[field]) * TICK_MS, 0);
+  try {
+    const stat = readFileSync('/proc/self/stat', 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return CHILDREN.reduce((sum, field) => sum + Number(fields[field]) * TICK_MS, 0);
+  } catch {
+    // For lack of files or of /proc, what this process itself has used must do.
+    return 0;
+  }
 }

@@ -1,16 +1,19 @@
 import { readFileSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { ADDRESS_BITS, type Address, type Family, type OwnAddress, parseAddress } from '../cidr/address.ts';
 import { isIn, isInSome, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import { allAddresses, type InterfaceAddress } from '../netlink/addresses.ts';
-import { NetlinkError } from '../netlink/error.ts';
+import { kernelError, NetlinkError } from '../netlink/error.ts';
 import { type LocalRoute, localRoutes } from '../netlink/routes.ts';
+import { ExhaustedError, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 
 /**
  * The node's addresses that packets can leave with, each once: those of links that are up and have a carrier, and those
  * that somebody has made local one by one (`ip route add local`). Without loopback and link-local ones, and without IPv6
  * addresses that another host may have (RFC 4862).
+ *
+ * @throws {SystemError} if they cannot be read
  */
 export function usableSourceAddresses(): readonly OwnAddress[] {
   const unsure = unsureAddresses();
@@ -55,15 +58,18 @@ function ranksOfAddresses(): ReadonlyMap<string, number> {
   return ranks;
 }
 
-/** What the kernel answers over netlink; without netlink, what stands in for it. */
+/** What the kernel answers over netlink; without netlink, what stands in for it. A lack of files is not an answer. */
 function overNetlink<Answer>(ask: () => Answer, fallback: () => Answer): Answer {
   try {
     return ask();
   } catch (error) {
+    if (isExhausted(error)) throw new ExhaustedError(`${CANNOT_READ}: ${errorMessage(error)}`);
     if (!(error instanceof NetlinkError)) throw error;
     return fallback();
   }
 }
+
+const CANNOT_READ = "cannot read the node's addresses";
 
 /**
  * A function that tells whether an address is the node's own now, so that packets to it never meet the agent's rules.
@@ -96,12 +102,27 @@ function routesOfLinks(): readonly LocalRoute[] {
 
 /** Those of links that are up and have a carrier; getifaddrs(3) in Node leaves out the others, and flags. */
 function linkAddresses(): readonly InterfaceAddress[] {
-  const links = Object.values(networkInterfaces()).flatMap((link) => link ?? []);
+  const links = overNetlink(interfaces, () => {
+    throw new SystemError(
+      `${CANNOT_READ}: a netlink socket for routes is refused; allow it (seccomp, SELinux)`,
+    );
+  });
   return links.flatMap(({ address, cidr }) => {
     const parsed = parseAddress(address);
     const length = Number(cidr?.split('/')[1]);
     return parsed === undefined ? [] : [{ ...parsed, length, isDeprecated: false, isSecondary: false }];
   });
+}
+
+/** @throws {NetlinkError} */
+function interfaces(): readonly NetworkInterfaceInfo[] {
+  try {
+    return Object.values(networkInterfaces()).flatMap((link) => link ?? []);
+  } catch (error) {
+    // Of the errors of getifaddrs(3), Node knows the number, but not the name.
+    if (!(error instanceof Error && 'errno' in error)) throw error;
+    throw kernelError(Math.abs(Number(error.errno)), 'list addresses of links');
+  }
 }
 
 /** linux/if_addr.h: the address failed the search for a duplicate, or that search goes on and it may not be used yet. */
@@ -123,7 +144,8 @@ function unsureAddresses(): ReadonlySet<bigint> {
 function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
-  } catch {
+  } catch (error) {
+    if (isExhausted(error)) throw new ExhaustedError(`${CANNOT_READ}: ${errorMessage(error)}`);
     return '';
   }
 }

@@ -1,11 +1,12 @@
 import type { ReconcileEvent } from '../agent/loop.ts';
+import { programs } from '../text/programs.ts';
 
 /** So long no sync finds the policy in the kernel until traffic cannot rely on it, and so long it is calm afterwards. */
 const CONTESTED_MS = 5_000;
 
 /**
- * Whether the rules are contested: another program changes them so often that for some time no sync finds them untouched.
- * Then the agent is not ready. A fight is something else: so many repairs in a row that the log tells of them
+ * Whether the rules are contested: for some time the kernel does not hold them, because a repair fails or takes long, or
+ * another program changes them so often that no sync finds them untouched. Then the agent is not ready. A fight is something else: so many repairs in a row that the log tells of them
  * (`warnOfFight`), also if traffic can rely on the rules in between. Times are those of performance.now().
  */
 export class Contest {
@@ -15,10 +16,25 @@ export class Contest {
   #isContested = false;
   #inSync = true;
   #by: readonly string[] = [];
+  /** Why the last repair has failed. */
+  #failure: string | undefined;
+
+  /** A sync has found that the kernel does not hold the policy, and begins to write it. */
+  onDifference(now: number): void {
+    this.isContested(now);
+    this.#inSync = false;
+    this.#since ??= now;
+  }
+
+  /** An attempt to read or to write the rules has failed. */
+  onRetry(failure: string): void {
+    this.#failure = failure;
+  }
 
   onReconcile({ wasUntouched, inSync, by }: ReconcileEvent, now: number): void {
     this.isContested(now);
     this.#inSync = inSync;
+    this.#failure = undefined;
     if (wasUntouched && inSync) {
       this.#since = undefined;
       return;
@@ -39,8 +55,11 @@ export class Contest {
     return this.#isContested;
   }
 
-  /** The programs that may do it, as the kernel names them. */
-  get by(): readonly string[] {
-    return this.#by;
+  /** Why they are contested, and what to do. */
+  get reason(): string {
+    if (this.#failure !== undefined) return `the kernel does not hold the agent's rules: ${this.#failure}`;
+    if (this.#lastAt < (this.#since ?? 0))
+      return "the kernel does not hold the agent's rules yet; find out what iptables-restore waits for on the node";
+    return `${programs(this.#by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
   }
 }

@@ -171,5 +171,5 @@ export function beginAtZero(metrics: Metrics, family: Family, dataplane: Datapla
   const differences = DIFFERENCES[dataplane?.iptables === undefined ? 'nftables' : 'iptables'];
   for (const found of differences) metrics.add('drift_differences_total', { family, found }, 0);
   for (const result of ['valid', 'invalid']) metrics.add('config_loads_total', { result }, 0);
-  for (const reason of ['busy', 'raced']) metrics.add('sync_retries_total', { reason }, 0);
+  for (const reason of ['busy', 'raced', 'exhausted']) metrics.add('sync_retries_total', { reason }, 0);
 }

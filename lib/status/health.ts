@@ -1,7 +1,6 @@
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
-import { programs } from '../text/programs.ts';
 import type { Contest } from './contest.ts';
 import type { InvalidConfig, Status } from './status.ts';
 
@@ -15,8 +14,8 @@ export interface ProbeCheck {
 const INTERVALS = 3;
 
 /**
- * Whether traffic can rely on the rules: the config is valid, the last sync of every family is recent, and no other program
- * changes the rules again and again.
+ * Whether traffic can rely on the rules: the config is valid, the last sync of every family is recent, and the kernel is
+ * not without the rules for long, whoever's fault that is.
  *
  * @param now milliseconds of `performance.now()`, which does not change if the clock of the node is set
  */
@@ -40,8 +39,7 @@ function rulesCheck(contest: Contest, now: number): ProbeCheck {
   const name = 'rules';
   if (!contest.isContested(now))
     return { name, isGood: true, reason: 'no other program changes them all the time' };
-  const reason = `${programs(contest.by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
-  return { name, isGood: false, reason };
+  return { name, isGood: false, reason: contest.reason };
 }
 
 /** Whether the last reading of the config files had no error. */

@@ -42,7 +42,7 @@ export const METRICS = {
   ),
   sync_retries_total: counter(
     ['reason'],
-    'Repeated attempts by reason: busy (a lock) or raced (the kernel changed in between).',
+    'Repeated attempts by reason: busy (a lock), raced (the kernel changed in between) or exhausted (no free file, process or memory).',
   ),
   drift_repairs_total: counter(
     ['family', 'program'],
@@ -54,7 +54,7 @@ export const METRICS = {
   ),
   rules_contested: gauge(
     [],
-    "1 while another program changes the agent's rules so often that no sync has found them as they must be for 5 seconds, until they stay for 5 seconds; else 0.",
+    "1 if for 5 seconds the kernel has not held the agent's rules, because a repair fails or takes long, or no sync has found them as they must be, because another program changes them so often, until they stay for 5 seconds; else 0.",
   ),
   netlink_active: gauge(
     [],

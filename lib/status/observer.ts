@@ -1,9 +1,9 @@
 import type { ValidConfig } from '../agent/load.ts';
 import type { FamilySyncEvent, Observer, ReconcileEvent } from '../agent/loop.ts';
+import type { RetryableError } from '../agent/retry.ts';
 import { configHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import type { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { ConntrackTable } from '../node/conntrack-table.ts';
 import type { MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
@@ -93,6 +93,10 @@ export class StatusObserver implements Observer, Status {
     });
   }
 
+  onDifference(): void {
+    this.contest.onDifference(performance.now());
+  }
+
   onReconcile(event: ReconcileEvent): void {
     this.contest.onReconcile(event, performance.now());
   }
@@ -110,7 +114,8 @@ export class StatusObserver implements Observer, Status {
   }
 
   /** @param seconds the time of the failed attempt and of the pause after it */
-  onRetry({ failure }: DataplaneError, seconds: number): void {
+  onRetry({ failure, message }: RetryableError, seconds: number): void {
+    this.contest.onRetry(message);
     this.#recorder.record((metrics) => {
       metrics.add('sync_retries_total', { reason: failure });
       if (failure === 'busy') metrics.add('lock_wait_seconds_total', {}, seconds);

@@ -8,7 +8,7 @@ import {
 } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { errorCode, errorMessage, SystemError } from '../text/error.ts';
+import { errorCode, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
 
 export interface HttpReply {
@@ -32,8 +32,8 @@ export interface Listener {
   readonly routes: Routes;
   readonly signal: AbortSignal;
   readonly onListening: () => void;
-  /** Another program has the port; there will be another attempt. */
-  readonly onTaken: (error: SystemError) => void;
+  /** It cannot listen now; there will be another attempt. */
+  readonly onFailure: (error: SystemError) => void;
   /** Receives the error of a route, which the client does not see, or of the server. */
   readonly onError: (error: unknown) => void;
   readonly lifeMs?: number;
@@ -60,8 +60,8 @@ LOOPBACK.addSubnet('127.0.0.0', 8);
 LOOPBACK.addAddress('::1', 'ipv6');
 
 /**
- * Serves GET and HEAD on an address until the signal aborts. While another program has the port, it tries again in the
- * background: any user of the node can take the port first, which must not end the agent.
+ * Serves GET and HEAD on an address until the signal aborts. While another program has the port, or the node does not have the
+ * address yet, it tries again in the background: neither must end the agent.
  *
  * @throws {SystemError} if the agent cannot listen there for another reason
  */
@@ -110,7 +110,7 @@ function createLimitedServer({
 
 /** Listens, or tries again after a pause. Only the first attempt throws. */
 async function listen(server: Server, listener: Listener, pause: number): Promise<void> {
-  const { address, flag, signal, onListening, onTaken, onError } = listener;
+  const { address, flag, signal, onListening, onFailure, onError } = listener;
   if (signal.aborted) return;
   try {
     const [port] = /\d+$/.exec(address) ?? [];
@@ -120,8 +120,9 @@ async function listen(server: Server, listener: Listener, pause: number): Promis
     );
   } catch (error) {
     const failure = cannotListen(address, flag, error);
-    if (pause === FIRST_PAUSE_MS && errorCode(error) !== 'EADDRINUSE') throw failure;
-    onTaken(failure);
+    const mayPass = ['EADDRINUSE', 'EADDRNOTAVAIL'].includes(errorCode(error) ?? '') || isExhausted(error);
+    if (pause === FIRST_PAUSE_MS && !mayPass) throw failure;
+    onFailure(failure);
     setTimeout(() => listen(server, listener, Math.min(2 * pause, LONGEST_PAUSE_MS)), pause).unref();
     return;
   }
@@ -180,7 +181,7 @@ function isLoopback(host: string): boolean {
 
 const CAUSES: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another program listens there, or another agent of this node',
-  EADDRNOTAVAIL: 'the node has no such address',
+  EADDRNOTAVAIL: 'the node has no such address yet, or IPv6 still looks for a duplicate of it',
   EACCES: 'a port below 1024 needs the capability NET_BIND_SERVICE',
 };
 

@@ -7,6 +7,7 @@ import { NetlinkError } from '../netlink/error.ts';
 import { openAddressWatch } from '../netlink/watch.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import { addressRequests, areCompiledFor, type Policy } from '../policy/policy.ts';
+import { SystemError } from '../text/error.ts';
 
 /** Changes of so many milliseconds lead to one sync: each pod that starts changes links and addresses too. */
 const PAUSE_MS = 100;
@@ -33,7 +34,13 @@ export function watchAddresses(
 
   /** Whether the rules have the node's addresses; otherwise triggers a sync. */
   const check = (): boolean => {
-    const isCurrent = areCompiledFor(usableSourceAddresses(), current);
+    let isCurrent = false;
+    try {
+      isCurrent = areCompiledFor(usableSourceAddresses(), current);
+    } catch (error) {
+      // The sync reads them again, and tells of a failure.
+      if (!(error instanceof SystemError)) throw error;
+    }
     if (!isCurrent) triggers.add('addresses');
     return isCurrent;
   };

@@ -92,11 +92,16 @@ export function createFlowWatch(
       }
     };
     const family = families.length === 1 ? families[0] : undefined;
-    if (!(await readFlows(conntrack, family, take, afterPart)))
-      return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
-    notices.updateWarnings([]);
-    record(stale, ports);
-    if (asked.reports) report(stale, deleted);
+    try {
+      if (!(await readFlows(conntrack, family, take, afterPart)))
+        return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
+      notices.updateWarnings([]);
+      record(stale, ports);
+      if (asked.reports) report(stale);
+    } finally {
+      // Also of a table that was not read to its end.
+      reportDeleted(deleted);
+    }
   };
 
   /** @param ports undefined if they were not counted */
@@ -113,7 +118,7 @@ export function createFlowWatch(
     });
   };
 
-  const report = (stale: StaleFlows, deleted: StaleFlows): void => {
+  const report = (stale: StaleFlows): void => {
     const hasUdp = stale.counts.some(({ protocol }) => protocol === 'udp');
     const remedy = hasUdp && mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
     if (stale.counts.length > 0)
@@ -121,6 +126,9 @@ export function createFlowWatch(
         { flows: stale.examples },
         `${sumText(stale)} began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${remedy}`,
       );
+  };
+
+  const reportDeleted = (deleted: StaleFlows): void => {
     if (deleted.counts.length > 0)
       log.info(
         { flows: deleted.examples },

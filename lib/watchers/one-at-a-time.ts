@@ -1,6 +1,7 @@
 import { DataplaneError } from '../dataplane/error.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { adviceText } from '../text/advice.ts';
+import { SystemError } from '../text/error.ts';
 
 /**
  * Lets a job go on beside the loop, at most one at a time: of the requests during a job only the latest is kept.
@@ -26,7 +27,7 @@ export function oneAtATime<Request>(job: (request: Request) => Promise<void>): (
 
 /** Why a job has failed. What the system has not refused is a bug, and has its stack. */
 export function failureText(error: unknown): string {
-  if (error instanceof NetlinkError) return error.message;
+  if (error instanceof NetlinkError || error instanceof SystemError) return error.message;
   if (error instanceof DataplaneError) return adviceText(error);
   return `bug: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`;
 }

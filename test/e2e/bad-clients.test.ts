@@ -18,7 +18,7 @@ const ADDRESSES = Array.from({ length: 500 }, (_, number) => `10.9.${number >> 8
 const LONG = { 'ip-masq-b': `cidrLimit: 500\nnonMasqueradeCIDRs: [${ADDRESSES}]\n` };
 const SMALL_BUFFERS = ['net.ipv4.tcp_wmem=4096 4096 4096', 'net.ipv4.tcp_rmem=4096 4096 4096'];
 
-/** What the shipped liveness and readiness probes are given. */
+/** What the shipped readiness probe are given. */
 const PROBE_MS = 5_000;
 
 /** A connection that never sends all of its request. */

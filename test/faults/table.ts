@@ -365,9 +365,7 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'retry: a busy kernel ends the agent at once',
-    edits: [
-      ["return this.failure === 'busy' || this.failure === 'raced';", "return this.failure === 'raced';"],
-    ],
+    edits: [["return ['busy', 'raced', 'exhausted']", "return ['raced', 'exhausted']"]],
     noticedBy: [['agent/retry.test.ts', ALL]],
   },
   {

@@ -155,7 +155,9 @@ export function boxHost(
     ...(netlink && { netlink }),
     run: async (file, args, input) => {
       commands.push([file, ...args].join(' '));
-      return box.run(file, args, input === undefined ? {} : { input });
+      const { code, signal, ...said } = await box.run(file, args, input === undefined ? {} : { input });
+      if (code === null) throw new Error(`${file} was ended by ${signal}`);
+      return { code, ...said };
     },
     readText: async (path) => {
       const { code, stdout, stderr } = await box.run('cat', [path]);

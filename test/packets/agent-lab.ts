@@ -87,7 +87,7 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
     routes: routes({ status, metrics, counts, ...about }),
     signal: stop.signal,
     onListening: () => {},
-    onTaken: (error) => assert.fail(error),
+    onFailure: (error) => assert.fail(error),
     onError: (error) => assert.fail(String(error)),
   });
   const { port } = server.address() as AddressInfo;

@@ -58,7 +58,7 @@ export async function serveProbes(
     routes,
     signal: stopSignal,
     onListening: () => log.info(`probes on http://${address}: ${Object.keys(routes).join(' ')}`),
-    onTaken: ({ message }) =>
+    onFailure: ({ message }) =>
       notices.updateWarnings([`${message}; the sidecar follows the config files, and tries again to listen`]),
     onError: (error) =>
       log.error({ err: error }, 'the server for probes failed; the sidecar still follows the config files'),

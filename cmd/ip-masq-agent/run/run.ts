@@ -14,6 +14,7 @@ import { flowVerdict } from '../../../lib/policy/policy.ts';
 import { StatusObserver } from '../../../lib/status/observer.ts';
 import { Recorder } from '../../../lib/status/recorder.ts';
 import { agentState } from '../../../lib/status/state.ts';
+import { ExhaustedError, SystemError } from '../../../lib/text/error.ts';
 import { watchAddresses } from '../../../lib/watchers/address-changes.ts';
 import { collectGarbageSoon } from '../../../lib/watchers/collect-garbage.ts';
 import type { FlowWatch } from '../../../lib/watchers/flow-watch.ts';
@@ -69,7 +70,7 @@ function startAgent(args: Args, log: Logger): Daemon {
     ...(state && { lastValid: state }),
     vanishedGraceMs: flags['vanished-grace'],
     syncTimeout: flags['sync-timeout'],
-    ownAddresses: usableSourceAddresses,
+    ownAddresses: addressReader(log),
     cpuTime,
     lock: () => lock.take(),
     open: () => openDataplane(dataplane, host),
@@ -91,6 +92,22 @@ function startAgent(args: Args, log: Logger): Daemon {
       await cleanUp(flags, log, cleared);
       await removeStateOf(flags);
     },
+  };
+}
+
+/** Reads the node's addresses. If the container refuses that, the rules go without them: the kernel then chooses. */
+function addressReader(log: Logger): AgentOptions['ownAddresses'] {
+  const notices = new Notices(log);
+  return () => {
+    try {
+      const addresses = usableSourceAddresses();
+      notices.updateWarnings([]);
+      return addresses;
+    } catch (error) {
+      if (!(error instanceof SystemError) || error instanceof ExhaustedError) throw error;
+      notices.updateWarnings([error.message]);
+      return [];
+    }
   };
 }
 

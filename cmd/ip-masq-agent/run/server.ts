@@ -34,7 +34,7 @@ export interface Served {
 /**
  * Serves metrics, probes and status pages until the agent stops.
  *
- * @throws {SystemError} if it cannot listen, unless another program has the port
+ * @throws {SystemError} if it cannot listen, and no later attempt can succeed
  */
 export async function startServer({ flags, log, status, recorder, host, interval }: Served): Promise<void> {
   const metrics = new Metrics();
@@ -62,7 +62,7 @@ export async function startServer({ flags, log, status, recorder, host, interval
       routes: served,
       signal: stopSignal,
       onListening: () => log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`),
-      onTaken({ message }) {
+      onFailure({ message }) {
         notices.updateWarnings([`${message}; the agent keeps the rules, and tries again to listen`]);
         metrics.add('listen_failures_total', { listener });
       },

@@ -34,7 +34,11 @@ export function announceStop(log: Logger, cleansUp: () => boolean): void {
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
     if (cleanUp) {
       // A second signal ends a wait for a busy lock.
-      for (const name of ['SIGTERM', 'SIGINT']) process.on(name, () => process.exit(EXIT.system));
+      for (const name of ['SIGTERM', 'SIGINT'])
+        process.on(name, () => {
+          log.warn(`${name} again: the rules may stay; remove them with: ip-masq-agent cleanup`);
+          process.exit(EXIT.system);
+        });
     } else {
       // This ends a tool that runs. The kernel finishes or refuses its transaction as a whole.
       setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();

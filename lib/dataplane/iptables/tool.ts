@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, killed, noListing, type Symptom, toolError } from '../error.ts';
+import { DataplaneError, noListing, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
 import { ruleWords } from './rule.ts';
@@ -117,7 +117,6 @@ export interface ToolVersion {
 export async function toolVersion(host: Host, command: string): Promise<ToolVersion | undefined> {
   try {
     const result = await host.run(command, ['--version']);
-    if (result.code === null) throw killed(command);
     const match = /v(\d+(?:\.\d+)+)(?: \((nf_tables|legacy)\))?/.exec(result.stdout);
     // Without netlink, iptables-nft does not even tell its version.
     if (match === null && result.code !== 0) throw failure(`${command} --version`, result);
@@ -209,6 +208,11 @@ const SYMPTOMS: readonly Symptom[] = [
     pattern: /rule set generation id: Invalid argument/i,
     failure: 'unsupported',
     remedy: 'the kernel has no nf_tables: load it (modprobe), or use --iptables-mode=legacy',
+  },
+  {
+    pattern: /Cannot allocate memory|Too many open files/i,
+    failure: 'exhausted',
+    remedy: 'raise the limits of the pod (files, memory), or find out what uses them up',
   },
   {
     pattern: /Message too long/i,

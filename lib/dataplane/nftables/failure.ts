@@ -13,6 +13,9 @@ const MODULES: Readonly<Record<string, string>> = {
 /** What the kernel says of a part that it does not know, and cannot load as a module. */
 const UNKNOWN = ['ENOENT', 'ENOTSUP'];
 
+/** What a container's runtime says of a netlink socket that it does not let the process have. */
+const NO_SOCKET = ['EAFNOSUPPORT', 'ENOSYS'];
+
 /** What to do if this process has no netlink socket. */
 export const ALLOW_NETLINK =
   'use an image for this architecture, without noexec, allow netlink sockets (seccomp, SELinux), or use --backend=iptables';
@@ -48,7 +51,7 @@ export function dataplaneError(error: unknown): DataplaneError {
           `the kernel lacks a module (${Object.values(MODULES).join(', ')}): load it, or use --backend=iptables`,
         );
       // This process has no netlink: whether the kernel has rules is unknown.
-      if (code === undefined || code === 'EAFNOSUPPORT')
+      if (code === undefined || NO_SOCKET.includes(code))
         return new DataplaneError('refused', message, ALLOW_NETLINK);
       return noNfTables(message);
     case 'limit':
@@ -67,6 +70,10 @@ function failed({ message, code, at }: NetlinkError): DataplaneError {
     case 'EAGAIN':
     case 'ERESTART':
       return new DataplaneError('busy', message, 'find out which other program changes rules all the time');
+    case 'EMFILE':
+    case 'ENFILE':
+    case 'ENOMEM':
+      return new DataplaneError('exhausted', message, 'raise the limits of the pod (files, memory)');
     case 'EMSGSIZE':
     case 'ENOBUFS':
       return new DataplaneError(

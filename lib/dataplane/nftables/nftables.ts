@@ -39,7 +39,7 @@ export function openNftables(
   };
   const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
   const reader = new LastReading<Ruleset>(netlink, 'nftables', (requests, family, known) =>
-    readRuleset(requests, family, known && elementsOf(known)),
+    readRuleset(requests, family, known && elementsOf(known), options.mostObjects),
   );
   const oddities = new Map<Family, Oddity>();
   /** How many transactions this process has begun: a reading in which one begins is torn. */
@@ -57,7 +57,8 @@ export function openNftables(
       if (policy === undefined) return;
       const wanted = renderTable(policy, options);
       // Elements are shown as they were written, or not at all: the next reading asks for them.
-      const ruleset = await readRuleset(requests, family, { ranges: wanted.segments });
+      const written = { ranges: wanted.segments };
+      const ruleset = await readRuleset(requests, family, written, options.mostObjects);
       const isAlone = after === before + plan.transactions.length;
       if (isAlone && ruleset.table !== undefined && !isSameTable(ruleset.table, wanted))
         oddities.set(family, { wanted, table: ruleset.table });
@@ -101,7 +102,9 @@ export function openNftables(
       observed(await reader.read(family, rewrite).catch(fail), rewrite),
     async count(policy) {
       const before = writes;
-      const { table } = await ask((requests) => readRuleset(requests, policy.family));
+      const { table } = await ask((requests) =>
+        readRuleset(requests, policy.family, undefined, options.mostObjects),
+      );
       if (writes !== before)
         throw new DataplaneError(
           'raced',

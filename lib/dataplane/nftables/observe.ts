@@ -1,6 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import type { Range } from '../../cidr/ranges.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
+import { NetlinkError } from '../../netlink/error.ts';
 import { NFT_SET } from '../../netlink/messages.ts';
 import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
@@ -20,15 +21,17 @@ export interface Ruleset {
  * Reads the agent's rules.
  *
  * @param known the elements of the set of destinations, which are then not read: the kernel needs seconds for 100,000
+ * @param most the most elements of a set, and rules, that are read: what is more is not the agent's, and counts as other objects
  * @throws {NetlinkError}
  */
 export async function readRuleset(
   requests: Requests,
   family: Family,
   known?: KnownElements,
+  most = Number.MAX_SAFE_INTEGER,
 ): Promise<Ruleset> {
-  const table = await readTable(requests, family, TABLE, known);
-  const interim = await readTable(requests, family, INTERIM_TABLE);
+  const table = await readTable(requests, family, TABLE, most, known);
+  const interim = await readTable(requests, family, INTERIM_TABLE, most);
   return { family, table, interim: interim && isOwn(interim) ? interim : undefined };
 }
 
@@ -40,6 +43,7 @@ async function readTable(
   requests: Requests,
   family: Family,
   name: string,
+  most: number,
   known?: KnownElements,
 ): Promise<Table | undefined> {
   const place = { family, table: name };
@@ -49,7 +53,10 @@ async function readTable(
   for (const set of await requests.sets(place)) {
     const isKnown = known !== undefined && set.name === SET;
     const isInterval = (set.flags & NFT_SET.interval) !== 0;
-    const read = () => (isKnown ? known : requests.elements({ ...place, set: set.name }, { isInterval }));
+    const read = () =>
+      isKnown
+        ? known
+        : unlessTooMany(requests.elements({ ...place, set: set.name }, { isInterval, most }), TOO_MANY);
     const elements = holdsAddresses(set, family) ? await read() : undefined;
     sets.push({ ...set, elements });
   }
@@ -60,9 +67,28 @@ async function readTable(
   }
   // To find chains of other names, the kernel sends those of all tables: 27,000 beside kube-proxy.
   const chains = table.use === sets.length + own.length ? own : await requests.chains(place);
-  const rules = Map.groupBy(await requests.rules(place), ({ chain }) => chain);
+  const listed = await unlessTooMany(requests.rules(place, undefined, most * RULE_BYTES), undefined);
+  const rules = Map.groupBy(listed ?? [], ({ chain }) => chain);
   const withRules = chains.map((chain) => ({ ...chain, rules: rules.get(chain.name) ?? [] }));
-  return tableOf(family, table, sets, withRules);
+  return tableOf(family, { ...table, use: table.use + (listed ? 0 : 1) }, sets, withRules);
+}
+
+/** More than a rule of the agent has. */
+const RULE_BYTES = 1_024;
+
+/** What stands for the elements of a set that holds too many. */
+const TOO_MANY = { ranges: [], catchAll: false, hasOthers: true } as const;
+
+async function unlessTooMany<Found, Instead>(
+  reading: Promise<Found>,
+  instead: Instead,
+): Promise<Found | Instead> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof NetlinkError && error.failure === 'limit') return instead;
+    throw error;
+  }
 }
 
 function holdsAddresses({ flags, keyType }: SetReply, family: Family): boolean {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { retrying } from '../../../lib/agent/retry.ts';
+import { type RetryableError, retrying } from '../../../lib/agent/retry.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 
 const BUSY = new DataplaneError('busy', 'the lock is held', 'wait');
@@ -21,7 +21,7 @@ describe('a retry', () => {
     it(`goes on while the kernel is ${failure}, and counts`, async () => {
       const { operation } = failing(3, new DataplaneError(failure, 'not now', 'wait'));
       const attempts: number[] = [];
-      const onRetry = (_: DataplaneError, attempt: number) => attempts.push(attempt);
+      const onRetry = (_: RetryableError, attempt: number) => attempts.push(attempt);
       assert.equal(await retrying(operation, { timeoutMs: 10_000, signal: NEVER, onRetry }), 'done');
       assert.deepEqual(attempts, [1, 2, 3]);
     });

@@ -360,7 +360,7 @@ describe('what is not about the config', () => {
       console.log(error.constructor.name, error.message);`,
     );
     const said = (await agent.stdout.toArray()).join('');
-    assert.match(said, /^SystemError cannot read the config: EMFILE.*; raise the limits/);
+    assert.match(said, /^ExhaustedError cannot read the config: EMFILE.*; raise the limits/);
   });
 
   it('is a bug, which is thrown as it is', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -31,6 +32,24 @@ describe('the log', () => {
     const lines = text.trimEnd().split('\n');
     assert.equal(lines.length, 5000);
     assert.equal(JSON.parse(lines.at(-1) ?? '').i, 4999);
+  });
+
+  it('comes whole to a reader that stalls, without a further line', async () => {
+    const code = `
+      import { createLogger } from ${JSON.stringify(LOG)};
+      const log = createLogger('json', 2);
+      for (let i = 0; i < 1000; i += 1) log.info('x'.repeat(200) + i);
+      setTimeout(() => {}, 60_000);`;
+    const args = ['--input-type=module', '-e', code];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    await delay(1_500);
+    let text = '';
+    for await (const chunk of child.stderr.setEncoding('utf8')) {
+      text += chunk;
+      if (text.endsWith('999"}\n')) break;
+    }
+    child.kill('SIGKILL');
+    assert.equal(text.trimEnd().split('\n').length, 1000);
   });
 
   for (const [verbosity, levels] of [

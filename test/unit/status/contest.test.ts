@@ -7,6 +7,8 @@ interface Syncs {
   readonly repaired?: readonly number[];
   readonly good?: readonly number[];
   readonly lost?: readonly number[];
+  /** When a sync has begun to write, whatever comes of it. */
+  readonly begun?: readonly number[];
 }
 
 const CASES: readonly (readonly [what: string, syncs: Syncs, at: number, isContested: boolean])[] = [
@@ -20,9 +22,12 @@ const CASES: readonly (readonly [what: string, syncs: Syncs, at: number, isConte
   ['rules that did not stay when they were written', { lost: [0] }, 4_999, false],
   ['rules that do not stay for five seconds', { lost: [0] }, 5_000, true],
   ['rules that do not stay for a minute', { lost: [0] }, 60_000, true],
+  ['a repair that goes on for less than five seconds', { begun: [0] }, 4_999, false],
+  ['a repair that goes on for five seconds', { begun: [0] }, 5_000, true],
+  ['a repair that failed for seconds, and then succeeded', { begun: [0], good: [7_000] }, 12_000, false],
 ];
 
-for (const [what, { repaired = [], good = [], lost = [] }, at, isContested] of CASES) {
+for (const [what, { repaired = [], good = [], lost = [], begun = [] }, at, isContested] of CASES) {
   it(`after ${what} the rules are ${isContested ? '' : 'not '}contested`, () => {
     const contest = new Contest();
     const syncs = [
@@ -30,6 +35,7 @@ for (const [what, { repaired = [], good = [], lost = [] }, at, isContested] of C
       ...good.map((time) => ({ time, wasUntouched: true, inSync: true, by: [] })),
       ...lost.map((time) => ({ time, wasUntouched: false, inSync: false, by: ['nft'] })),
     ];
+    for (const time of begun) contest.onDifference(time);
     for (const { time, ...sync } of syncs.toSorted((a, b) => a.time - b.time))
       contest.onReconcile(sync, time);
     assert.equal(contest.isContested(at), isContested);

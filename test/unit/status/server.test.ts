@@ -35,7 +35,7 @@ interface Lab extends AsyncDisposable {
 
 const unexpected = (error: unknown) => assert.fail(String(error));
 
-type Options = Partial<Pick<Listener, 'address' | 'lifeMs' | 'signal' | 'onTaken' | 'onListening'>>;
+type Options = Partial<Pick<Listener, 'address' | 'lifeMs' | 'signal' | 'onFailure' | 'onListening'>>;
 
 /** A server that must not fail. */
 function listener(routes: Routes, options: Options = {}): Listener {
@@ -45,7 +45,7 @@ function listener(routes: Routes, options: Options = {}): Listener {
     routes,
     signal: new AbortController().signal,
     onListening: () => {},
-    onTaken: unexpected,
+    onFailure: unexpected,
     onError: unexpected,
     ...options,
   };
@@ -405,13 +405,13 @@ describe('listening', () => {
     const stop = new AbortController();
     const taken: SystemError[] = [];
     const listening = Promise.withResolvers<void>();
-    const onTaken = (error: SystemError) => {
+    const onFailure = (error: SystemError) => {
       taken.push(error);
       if (taken.length === 2) other.close();
     };
     const { signal } = stop;
     const server = await serve(
-      listener(ROUTES, { address, signal, onTaken, onListening: listening.resolve }),
+      listener(ROUTES, { address, signal, onFailure, onListening: listening.resolve }),
     );
     assert.equal(server.listening, false);
     const awake = setInterval(() => {}, 1_000);
@@ -425,11 +425,11 @@ describe('listening', () => {
     stop.abort();
   });
 
-  it('fails at an address that the node does not have with an error that says what to do', async () => {
-    const serving = serve(listener(ROUTES, { address: '192.0.2.77:0' }));
+  it('fails at an address without the link that it needs with an error that says what to do', async () => {
+    const serving = serve(listener(ROUTES, { address: '[fe80::1]:0' }));
     await assert.rejects(serving, {
       constructor: SystemError,
-      message: /^cannot listen on 192\.0\.2\.77:0: /,
+      message: /^cannot listen on \[fe80::1\]:0: /,
     });
   });
 

@@ -96,6 +96,21 @@ describe('a reading of conntrack', () => {
     ]);
   });
 
+  it('says what it has deleted, also if the reading fails then', async () => {
+    const flows = async (_: unknown, take: (flow: Flow) => void, afterPart: () => void) => {
+      take(UDP);
+      afterPart();
+      throw new NetlinkError('failed', 'the table is gone');
+    };
+    const lab = labOf(() => ({ ...sourceOf([[UDP]]), flows }), 'delete-udp');
+    await lab.read();
+    const said = lab.lines.map(({ msg }) => String(msg).split(':')[0]);
+    assert.deepEqual(said, [
+      'deleted from conntrack, because they had the verdict that they began with',
+      'stale flows and ports in use are not counted',
+    ]);
+  });
+
   it('says once that there are too many flows, and shows no numbers then', async () => {
     let entries = 1;
     const lab = labOf(() => sourceOf([[UDP]], entries));

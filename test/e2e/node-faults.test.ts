@@ -1,0 +1,306 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { chmod, writeFile } from 'node:fs/promises';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
+import { ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
+import { BINARY, createNode, eventually, inside, type NodeLab, SERVED } from './support.ts';
+
+const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
+
+/** Protocols of netlink. */
+const [ROUTE, NETFILTER] = [0, 12];
+const ERRNO = { EPERM: 1, EACCES: 13, ENOSYS: 38, EAFNOSUPPORT: 97 } as const;
+
+const WHY_NO_CGROUP = await whyNoMemoryCgroup();
+
+const NFT = ['--iptables-mode=nft', '--backend=iptables'];
+const ADDRESS = 'masqueradeAddresses: [{destination: 8.0.0.0/8, address: 192.0.2.0/24}]\n';
+
+interface FaultyNode extends NodeLab {
+  /** A directory of its own. */
+  readonly scratch: string;
+}
+
+/**
+ * A node whose agent is started by a script of sh: `$AGENT "$@"` runs it, `$DIR` is a directory of its own, first on PATH, in which
+ * are the programs of these names.
+ */
+async function faultyNode(
+  script: string,
+  programs: Readonly<Record<string, string>> = {},
+): Promise<FaultyNode> {
+  await using stack = new AsyncDisposableStack();
+  const { path: scratch } = stack.use(await temporaryDirectory());
+  const files = { agent: `AGENT=${process.env['OLD'] ?? BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
+  for (const [name, text] of Object.entries(files)) {
+    await writeFile(join(scratch, name), `#!/bin/sh\nDIR=${scratch}\n${text}\n`);
+    await chmod(join(scratch, name), 0o755);
+  }
+  const node = stack.use(await createNode(join(scratch, 'agent')));
+  const owned = stack.move();
+  return { ...node, scratch, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Starts the real program, but fails in one way as long as `$DIR/fault` exists. */
+const unless = (fault: string, program: string) =>
+  `if [ -e $DIR/fault ]; then ${fault}; fi\nPATH=$(echo "$PATH" | sed "s,$DIR:,,") exec ${program} "$@"`;
+
+const RUN = 'exec $AGENT "$@"';
+
+describe('a fault of the node', () => {
+  for (const [what, fault] of [
+    ['hangs', 'exec sleep 100'],
+    ['finds the kernel busy', 'echo "iptables-restore: Resource temporarily unavailable." >&2; exit 4'],
+  ] as const)
+    it(`that a repair ${what} ends readiness within seconds, and a gauge says so`, async () => {
+      const tool = 'iptables-nft-restore';
+      await using node = await faultyNode(RUN, { [tool]: unless(fault, tool) });
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      const agent = node.start('--sync-timeout=60s', SERVED, ...NFT);
+      await agent.logged(/metrics, probes and status on/);
+      await writeFile(join(node.scratch, 'fault'), '');
+      await node.iptables('-F', 'POSTROUTING');
+      const since = performance.now();
+      await eventually(
+        async () => (await node.fetch('/readyz')).startsWith('503 [-] rules: the kernel does not hold'),
+        () => 'no readiness',
+      );
+      assert.ok(performance.now() - since < 20_000);
+      await eventually(
+        async () => /^ip_masq_agent_rules_contested 1$/m.test(await node.metrics()),
+        () => 'the gauge',
+      );
+      agent.kill('SIGKILL');
+    });
+
+  for (const [what, fault] of [
+    ['is killed', 'rm $DIR/fault; kill -9 $$'],
+    ['gets no memory', 'rm $DIR/fault; echo "iptables: Cannot allocate memory" >&2; exit 1'],
+  ] as const)
+    it(`that a tool which lists ${what} once is outlived`, async () => {
+      const tool = 'iptables-nft';
+      await using node = await faultyNode(RUN, {
+        [tool]: unless(`case "$*" in *-S*) ${fault};; esac`, tool),
+      });
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      await writeFile(join(node.scratch, 'fault'), '');
+      const { code, stderr } = await node.agent('--once', '--netlink=off', ...NFT);
+      assert.equal(code, 0, stderr);
+      assert.match(await node.iptables('-S', 'POSTROUTING'), /IP-MASQ-AGENT/);
+    });
+
+  it('that there is no free file for a second is outlived', async () => {
+    await using node = await faultyNode(RUN);
+    await node.volume({ 'ip-masq-a': `${inside('10.0.0.0/8')}${ADDRESS}` });
+    const agent = node.start(...NFT);
+    await agent.logged(/rules added/);
+    const [, pid = ''] = await agent.logged(/"pid":(\d+)/);
+    await node.run('prlimit', '--pid', pid, '--nofile=3:4096');
+    await node.iptables('-F', 'POSTROUTING');
+    agent.kill('SIGHUP');
+    await delay(1_000);
+    await node.run('prlimit', '--pid', pid, '--nofile=4096:4096');
+    await agent.logged(/trying again/);
+    await eventually(
+      async () => (await node.iptables('-S', 'POSTROUTING')).includes('IP-MASQ-AGENT'),
+      () => `the jump; the log is ${agent.log()}`,
+    );
+    await agent.stop();
+  });
+
+  it('that an address to listen on is not there yet is outlived', async () => {
+    await using node = await faultyNode(RUN);
+    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    const agent = node.start(...NFT, '--scrape-bind-address=[fd00::1]:9615');
+    await agent.logged(/"warn".*cannot listen on \[fd00::1\]/);
+    await node.run('ip', 'address', 'add', 'fd00::1/128', 'dev', 'lo', 'nodad');
+    await agent.logged(/metrics on http/);
+    await agent.stop();
+  });
+
+  it('that IPv6 still looks for a duplicate of the address to listen on is outlived', async () => {
+    await using node = await faultyNode(RUN);
+    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    await node.run('ip', 'link', 'add', 'one', 'type', 'veth', 'peer', 'other');
+    for (const link of ['one', 'other']) await node.run('ip', 'link', 'set', link, 'up');
+    await node.run('sysctl', '-qw', 'net.ipv6.conf.one.dad_transmits=5');
+    await node.run('ip', 'address', 'add', 'fd00::1/64', 'dev', 'one');
+    const agent = node.start(...NFT, '--metrics-bind-address=[fd00::1]:9614');
+    await agent.logged(/"warn".*cannot listen on \[fd00::1\].*duplicate/);
+    await agent.logged(/status on http/);
+    await agent.stop();
+  });
+
+  it('that another file system is mounted over the config directory is noticed at the next reading', async () => {
+    await using node = await faultyNode('exec unshare --mount $AGENT "$@"');
+    const file = join(node.configDir, 'ip-masq-a');
+    await writeFile(file, inside('10.0.0.0/8'));
+    const agent = node.start(...NFT, '--resync-interval=1h');
+    await agent.logged(/rules added/);
+    const [, pid = ''] = await agent.logged(/"pid":(\d+)/);
+    const inMount = (script: string) =>
+      node.run(
+        'nsenter',
+        '--target',
+        pid,
+        '--mount',
+        'sh',
+        '-c',
+        `${script}; cat >${file} <<END\n${inside('10.0.0.0/8', '192.0.2.0/24')}END`,
+      );
+    await inMount(`mount -t tmpfs none ${node.configDir}`);
+    agent.kill('SIGHUP');
+    await agent.logged(/another directory is now the config directory/);
+    await agent.logged(/192\.0\.2\.0/);
+    await inMount(`rm ${file}; echo >${node.configDir}/ip-masq-b 'nonMasqueradeCIDRs: [198.51.100.0/24]'`);
+    await agent.logged(/198\.51\.100\.0/);
+    await agent.stop();
+  });
+
+  it('that sockets for routes are refused costs only the addresses of the node', async () => {
+    await using node = await faultyNode(`exec perl ${REFUSE} ${ROUTE} ${ERRNO.EPERM} $AGENT "$@"`);
+    await node.volume({ 'ip-masq-a': `${inside('10.0.0.0/8')}${ADDRESS}` });
+    const agent = node.start(...NFT);
+    await agent.logged(/"warn".*cannot read the node's addresses: .*seccomp/);
+    await agent.logged(/rules added/);
+    await agent.stop();
+  });
+
+  for (const [name, errno] of Object.entries(ERRNO))
+    it(`that netlink sockets are refused with ${name} is told as that`, async () => {
+      await using node = await faultyNode(`exec perl ${REFUSE} ${NETFILTER} ${errno} $AGENT "$@"`);
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      const { code, stderr } = await node.agent('--once', '--backend=nftables');
+      assert.equal(code, 1);
+      assert.match(stderr, new RegExp(`"fatal".*netlink socket.*seccomp.*SELinux.*${name}`));
+      assert.doesNotMatch(stderr, /has no nf_tables/);
+    });
+
+  for (const [what, how, message] of [
+    ['/proc', 'umount -l /proc', /cannot read .*\/proc/],
+    ['/dev/null', 'mount -t tmpfs none /dev', /"fatal".*cannot be run.*\/dev\/null/],
+  ] as const)
+    it(`that there is no ${what} is told as that`, async () => {
+      await using node = await faultyNode(`exec unshare --mount sh -c '${how}; exec "$@"' sh $AGENT "$@"`);
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      const { code, stderr } = await node.agent('--once', '--iptables-mode=nft', '--log-format=json');
+      assert.notEqual(code, 0);
+      assert.match(stderr, message);
+    });
+
+  it('that two signals to stop come at once does not end in silence about the rules', async () => {
+    const tool = 'iptables-nft-restore';
+    await using node = await faultyNode(RUN, { [tool]: unless('exec sleep 100', tool) });
+    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    const agent = node.start('--cleanup-on-exit', ...NFT);
+    await agent.logged(/rules added/);
+    await writeFile(join(node.scratch, 'fault'), '');
+    agent.kill('SIGTERM');
+    await agent.logged(/removing the rules/);
+    agent.kill('SIGTERM');
+    assert.deepEqual(await agent.ended, { code: 1, signal: null });
+    assert.match(agent.log(), /"warn".*the rules may stay[^\n]*\n$/);
+  });
+
+  it('that the reader of standard error is gone leaves the termination message', async () => {
+    await using node = await faultyNode(RUN);
+    await node.volume({ 'ip-masq-a': 'nonMasqueradeCIDRs: [no]\n' });
+    const termination = join(node.dir, 'termination');
+    await writeFile(termination, '');
+    const path = join(node.dir, 'socket');
+    const server = createServer().listen(path);
+    const accepted = once(server, 'connection') as Promise<[Socket]>;
+    const socket = connect(path);
+    const [reader] = await accepted;
+    const args = [
+      `--config-dir=${node.configDir}`,
+      `--termination-log=${termination}`,
+      '--metrics-bind-address=',
+    ];
+    const command = ['-c', 'sleep 0.3; exec "$@"', 'sh', join(node.scratch, 'agent'), ...args];
+    const child = node.box.spawn('sh', command, { stdio: ['ignore', 'ignore', socket] });
+    reader.destroy();
+    const [code] = await once(child, 'close');
+    server.close();
+    socket.destroy();
+    assert.equal(code, 3);
+    assert.match((await node.run('cat', termination)).slice(0, 300), /1 error in the config/);
+  });
+
+  it('that NODE_OPTIONS is replaced opens no debugger', async () => {
+    // As the image has them there, and not in the first line of the agent.
+    const files = 'ln -sf $AGENT.bundle $(dirname $AGENT)/koffi.node $DIR/';
+    const agentWithout =
+      'sed "1s/ --disable-sigusr1//" $AGENT >$DIR/ip-masq-agent; chmod +x $DIR/ip-masq-agent';
+    await using node = await faultyNode(`${files}; ${agentWithout}; exec $DIR/ip-masq-agent "$@"`);
+    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    const agent = node.start(...NFT);
+    await agent.logged(/rules added/);
+    agent.kill('SIGUSR1');
+    await delay(500);
+    await agent.stop();
+    assert.doesNotMatch(agent.log(), /Debugger/);
+  });
+});
+
+describe('more than the agent writes', () => {
+  const NFTABLES = '--backend=nftables';
+  const MANY = Array.from({ length: 6_000 }, (_, index) => `1.0.${index >> 7}.${(index & 127) * 2}`);
+  const comment = 'x'.repeat(100);
+
+  for (const [what, script] of [
+    ['elements', `add element ip ip-masq-agent not-masqueraded { ${MANY.join(', ')} }`],
+    [
+      'rules',
+      MANY.map(
+        (to) => `add rule ip ip-masq-agent postrouting ip daddr ${to} return comment "${comment}"`,
+      ).join('\n'),
+    ],
+  ] as const)
+    it(`in its table is replaced without being read: ${what}`, async () => {
+      await using node = await createNode(process.env['OLD'] ?? BINARY);
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      const once = () => node.agent('--once', NFTABLES, '--cidr-limit-max=1', '--cidr-limit=1');
+      assert.equal((await once()).code, 0);
+      const before = await node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent');
+      await node.nft(script);
+      assert.match((await once()).stderr, /rules added \d+, removed \d\d?,/);
+      assert.equal(await node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent'), before);
+      assert.doesNotMatch((await once()).stderr, /rules added/);
+      await node.nft(script);
+      assert.equal(
+        (await node.agent('--once', '--backend=iptables', '--cidr-limit-max=1', '--cidr-limit=1')).code,
+        0,
+      );
+      assert.doesNotMatch(await node.run('nft', 'list', 'tables'), /ip ip-masq-agent/);
+    });
+
+  it('does not end it within the memory of the default manifest: 100,000 elements', {
+    skip: WHY_NO_CGROUP,
+  }, async () => {
+    await using cgroup = await memoryCgroup(96 * 2 ** 20);
+    await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
+    await node.volume(Object.fromEntries([0, 1].map((half) => [`ip-masq-${half}`, listOf(half)])));
+    const large = ['--cidr-limit-max=100000', '--cidr-limit=50000', '--config-limit=4Mi'];
+    const args = ['--once', NFTABLES, `--config-dir=${node.configDir}`, ...large];
+    assert.equal((await node.box.run(BINARY, args)).code, 0);
+    const other = join(node.dir, 'other');
+    await ProjectedVolume.create(other, { 'ip-masq-a': inside('10.0.0.0/8') });
+    const { code, signal, stderr } = await node.agent('--once', NFTABLES, `--config-dir=${other}`);
+    assert.deepEqual([code, signal], [0, null], stderr);
+  });
+});
+
+/** One half of 100,000 CIDRs that are not next to each other. */
+function listOf(half: number): string {
+  const cidrs = Array.from(
+    { length: 50_000 },
+    (_, index) => `1${half}.${index >> 15}.${(index >> 7) & 255}.${(index & 127) * 2}/32`,
+  );
+  return inside(...cidrs);
+}
