@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
@@ -111,24 +111,6 @@ describe('the doctor', () => {
     assert.ok((await kindsOf('--iptables-mode=nft')).includes('no-capability'));
     assert.ok(!(await kindsOf('--backend=nftables')).includes('no-capability'));
   });
-
-  it('finds that iptables is not installed', async () => {
-    await using node = await healthyNode('nft');
-    const result = await withTools(node, []);
-    finds(result, [['tool-missing', /no iptables of .* is installed/, /^$/, /install iptables/]]);
-  });
-
-  it('finds that ip6tables is missing where IPv6 is on', async () => {
-    await using node = await healthyNode('nft');
-    const result = await withTools(node, ['iptables-nft', 'iptables-nft-restore']);
-    finds(result, [['tool-missing IPv6', /ip6tables-nft-restore /, /^$/, /install/]]);
-  });
-
-  it('finds that iptables is too old', async () => {
-    await using node = await healthyNode('nft');
-    const result = await withTools(node, [], { iptables: '#!/bin/sh\necho "iptables v1.4.21"\n' });
-    finds(result, [['tool-missing', /iptables 1\.4\.21 is too old/, /^$/, /1\.6\.2/]]);
-  });
 });
 
 /** What the doctor says beside an agent. */
@@ -192,23 +174,6 @@ function flags(mode: Mode): readonly string[] {
 async function sysctl(node: NodeLab, name: string, value: string): Promise<void> {
   const { code, stderr } = await node.box.run('tee', [`/proc/sys/net/${name}`], { input: value });
   assert.equal(code, 0, stderr);
-}
-
-/** Runs the doctor where only these of the machine's tools are found, and these scripts. */
-async function withTools(
-  node: NodeLab,
-  tools: readonly string[],
-  scripts: Readonly<Record<string, string>> = {},
-): Promise<RunResult> {
-  const bin = join(node.dir, 'bin');
-  await mkdir(bin);
-  for (const tool of tools) await symlink(`/usr/sbin/${tool}`, join(bin, tool));
-  for (const [name, text] of Object.entries(scripts)) {
-    await writeFile(join(bin, name), text);
-    await chmod(join(bin, name), 0o755);
-  }
-  const command = [BINARY, 'doctor', `--config-dir=${node.configDir}`, '--enable-ipv6', '--output=json'];
-  return besideAgent(node, () => node.box.run('env', [`PATH=${bin}`, ...command]));
 }
 
 /** Arguments of setpriv(1) that take a capability away. */
