@@ -82,7 +82,7 @@ forEachMode((makeLab, family, mode) => {
     await assertExact(lab, changed);
   });
 
-  it('reads three chains and writes once, however many foreign rules there are', async () => {
+  it('reads no foreign chain and writes once, however many foreign rules there are', async () => {
     await using lab = await makeLab();
     const usesNetlink = WITH_NETLINK && lab.mode === 'nft';
     const foreign = Array.from({ length: 5_000 }, (_, index) => `KUBE-SVC-${index}`);
@@ -95,23 +95,14 @@ forEachMode((makeLab, family, mode) => {
       );
     }
     const start = lab.commands.length;
-    await lab.sync(policy);
-    await lab.sync(policy);
-    await lab.sync(policy);
-    const commands = lab.commands
-      .slice(start)
-      .map((command) => command.replace(/^ip6?tables-(nft|legacy)/, ''));
-    const names = [CHAIN, `${CHAIN}-FROM`, 'POSTROUTING'];
-    // What iptables cannot list may be there.
-    const hidden = lab.mode === 'nft' ? [` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}-FROM`] : [];
-    const reads = [...names.map((name) => ` --wait 1 -t nat -S ${name}`), ...hidden];
-    const references = [
-      ` --wait 1 -t nat -n -L ${CHAIN}`,
-      ...(lab.mode === 'nft' ? [` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}`] : []),
-    ];
-    const write = '-restore --noflush --wait 1';
-    const all = usesNetlink ? [write] : [...reads, ...references, write, ...reads, ...reads];
-    assert.deepEqual(commands, all);
+    for (const _ of [1, 2, 3]) await lab.sync(policy);
+    const commands = lab.commands.slice(start);
+    const writes = commands.filter((command) => command.includes('-restore '));
+    assert.equal(writes.length, 1);
+    const reads = commands.filter((command) => !writes.includes(command));
+    // Over netlink no tool reads, and none ever lists the whole table.
+    assert.ok(!usesNetlink || reads.length === 0, reads.join());
+    for (const read of reads) assert.match(read, / -t nat (?:-S|-C|-n -L) (?:IP-MASQ-AGENT|POSTROUTING)/);
     assert.equal(
       (await lab.iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-')).length,
       5_000,
