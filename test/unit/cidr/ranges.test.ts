@@ -151,9 +151,9 @@ describe('a range', () => {
     ['10.0.0.0/8', '10.0.0.0', '10.255.255.255'],
     ['0.0.0.0/0', '0.0.0.0', '255.255.255.255'],
     ['fd00::/8', 'fd00::', 'fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
-    // As many addresses as a prefix has, but from elsewhere on; and as a prefix begins, but fewer.
+    // As many addresses as a prefix has, but from elsewhere on; and a number of them that no prefix has.
     ['10.0.0.128-10.0.1.127', '10.0.0.128', '10.0.1.127'],
-    ['10.0.0.0-10.0.0.2', '10.0.0.0', '10.0.0.2'],
+    ['10.0.0.2-10.0.0.4', '10.0.0.2', '10.0.0.4'],
   ] as const)
     it(`is written as ${text}, and read`, () => {
       const range = { first: addressFrom(first).value, last: addressFrom(last).value };
@@ -166,6 +166,9 @@ describe('a range', () => {
     ...['10.0.0.1-', '10.0.0.1-x', '10.0.0.1-fd00::1', '10.0.0.1-10.0.0.2-10.0.0.3', '/8', '-10.0.0.1'],
   ])
     it(`is not ${JSON.stringify(text)}`, () => assert.equal(parseRange(text), undefined));
+
+  it('may be a prefix of one address', () =>
+    assert.deepEqual(parseRange('10.0.0.7/32'), parseRange('10.0.0.7')));
 
   it('has both of its ends', () => {
     const held = [4n, 5n, 6n, 7n, 8n].filter((value) => isIn(value, { first: 5n, last: 7n }));
