@@ -65,7 +65,7 @@ export PEER_V2_SOURCE ?=
 FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down lint demo bench soak fuzz faults clean version context need-registry need-version
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down lint demo bench soak fuzz mutants faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -185,7 +185,15 @@ soak: build ## run 10,000 changes, scrapes and repairs at full speed; print memo
 fuzz: build ## change rules, config, addresses and flags of a running agent at random for SECONDS (120), from SEED on
 	@node test/fuzz/fuzz.ts
 
-faults: setup ## break the code in places that matter, and check that the tests notice each; as root, 5 minutes
+# A file of these rooms, such as lib/cidr/prefix.ts, or lines of it, such as lib/cidr/prefix.ts:20-40, instead of all.
+MUTATE ?=
+# Of its 100 packages nothing else needs any: they are in no lockfile, and in npm's cache.
+STRYKER := npm exec --yes --package=@stryker-mutator/core@10.0.0 --package=@stryker-mutator/tap-runner@10.0.0 -- stryker
+
+mutants: setup ## change each expression of lib/cidr and lib/policy, and list what no unit test notices: half an hour on 2 idle cores
+	SEED=1 $(STRYKER) run $(if $(MUTATE),--mutate '$(MUTATE)') test/mutants/stryker.config.json
+
+faults: setup $(VALIDATOR) ## break the code in other places that matter, and check that the tests notice each; as root, 5 minutes
 	@node test/faults/faults.ts
 
 clean: ## remove what builds created

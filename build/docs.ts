@@ -14,6 +14,7 @@ import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
 import { chartValuesSchema } from './chart-values.ts';
+import { dashboard } from './dashboard.ts';
 import { configSchema, mergedSchema } from './schemas.ts';
 
 /** The pages that may have generated parts. */
@@ -34,6 +35,7 @@ export function generatedFiles(): Readonly<Record<string, string>> {
     'schemas/ip-masq-config.schema.json': formatted(configSchema()),
     'schemas/ip-masq-outputs.schema.json': formatted(outputs),
     'examples/kubernetes/components/prometheus-rules/prometheusrule.yaml': prometheusRule(),
+    'examples/grafana/ip-masq-agent.json': formatted(dashboard()),
     'examples/helm/ip-masq-agent/values.schema.json': formatted(chartValuesSchema()),
     'examples/kubernetes/admission/errors.yaml': withKeys(read('examples/kubernetes/admission/errors.yaml')),
   };

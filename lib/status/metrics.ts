@@ -5,6 +5,8 @@ interface Definition {
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly labels: readonly string[];
   readonly help: string;
+  /** Whether the dashboard shows it. */
+  readonly panel: boolean;
 }
 
 const counter = define('counter');
@@ -12,7 +14,13 @@ const gauge = define('gauge');
 const histogram = define('histogram');
 
 function define<const Type extends Definition['type']>(type: Type) {
-  return <const Labels extends readonly string[]>(labels: Labels, help: string) => ({ type, labels, help });
+  return <const Labels extends readonly string[]>(
+    labels: Labels,
+    help: string,
+    { panel } = { panel: true },
+  ) => {
+    return { type, labels, help, panel };
+  };
 }
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
@@ -146,14 +154,17 @@ export const METRICS = {
   invalid_packets_not_dropped: gauge(
     [],
     '1 if --invalid-packets=drop has no effect, because the rules are in iptables; else 0. Present only with that flag.',
+    { panel: false },
   ),
   namespace_lock_failures_total: counter(
     [],
     'Failed attempts to take the lock against a second agent, after which the agent goes on without it.',
+    { panel: false },
   ),
   listen_failures_total: counter(
     ['listener'],
     'Failed attempts to listen, by listener: metrics or scrape. Another program has the port.',
+    { panel: false },
   ),
 };
 

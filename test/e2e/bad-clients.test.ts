@@ -143,28 +143,6 @@ describe('100 of 100 probes are answered in time', () => {
   }
 });
 
-describe('400 requests in one packet', () => {
-  it('close their connection, and cost no memory', async (t) => {
-    await using node = await createNode();
-    const agent = node.start(SERVED);
-    await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
-    await using clinger = await startClinger(node);
-    await using fetcher = await startFetcher(node);
-    await fetcher.ask({ url: `http://127.0.0.1:${PORT}/metrics` });
-    const pid = jsonLines(agent.log())[0]?.['pid'];
-    const before = await kib(`${pid}`, 'VmRSS');
-    await clinger.ask({ port: PORT, texts: [request('/metrics').repeat(400)] });
-    await answers(fetcher);
-    const after = await kib(`${pid}`, 'VmHWM');
-    t.diagnostic(`${before} KiB before, ${after} KiB at most`);
-    assert.ok(after - before < MORE_KIB, `${before} KiB before, ${after} KiB at most`);
-    await eventually(
-      async () => (await queues(node)).length === 0,
-      () => 'the server to close the connection',
-    );
-  });
-});
-
 /** As Node.js tells that a connection could not be accepted. Loaded into the agent before its own code. */
 const FAIL_ON_SIGUSR2 = `
 import { Server } from 'node:net';

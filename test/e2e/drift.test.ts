@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { cp, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
+import { DAMAGES } from '../lab/damages.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import {
   BINARY,
@@ -19,37 +20,28 @@ const LONG = '--resync-interval=1h';
 const CONTESTED = /^ip_masq_agent_rules_contested (\d)$/m;
 /** The least time between the repairs of a fight. */
 const FIGHT_PAUSE_MS = 1_900;
-const FLUSH_ALL = ['nft', 'flush', 'ruleset'] as const;
 
-/** A dataplane in which the kernel tells of changes. */
-interface Way {
-  readonly flag: string;
-  /** Commands that change the agent's rules, and what the agent finds. */
-  readonly drifts: readonly (readonly [command: readonly [string, ...string[]], found: string])[];
-  readonly list: readonly [file: string, ...args: string[]];
-}
-
-const WAYS: readonly Way[] = [
+/** Dataplanes in which the kernel tells of changes, and damages by each program. */
+const WAYS = [
   {
     flag: '--iptables-mode=nft',
     drifts: [
-      [FLUSH_ALL, 'no readable chain'],
-      [['iptables-nft', '-t', 'nat', '-F'], 'rules differ'],
-      [['iptables-nft', '-t', 'nat', '-D', 'IP-MASQ-AGENT', '1'], 'rules differ'],
-      [['nft', 'flush', 'chain', 'ip', 'nat', 'POSTROUTING'], 'jump missing'],
+      DAMAGES.iptables['a flushed ruleset'],
+      DAMAGES.iptables['a flushed table'],
+      DAMAGES.iptables['a deleted rule'],
     ],
     list: ['iptables-nft', '-t', 'nat', '-S'],
   },
   {
     flag: '--backend=nftables',
     drifts: [
-      [FLUSH_ALL, 'table missing'],
-      [['nft', 'delete element ip ip-masq-agent not-masqueraded { 10.1.0.0/16 }'], 'elements differ'],
-      [['nft', 'insert rule ip ip-masq-agent postrouting accept'], 'rules differ'],
+      DAMAGES.nftables['a flushed ruleset'],
+      DAMAGES.nftables['a removed element'],
+      DAMAGES.nftables['a rule that somebody put into the chain'],
     ],
     list: ['nft', 'list', 'table', 'ip', 'ip-masq-agent'],
   },
-];
+] as const;
 
 /** Starts the agent with its config, and waits until it serves. */
 async function serving(node: NodeLab, ...flags: string[]): Promise<RunningAgent> {
@@ -75,13 +67,20 @@ async function readBack(agent: RunningAgent): Promise<void> {
   );
 }
 
+const TOOL = 'iptables-nft';
+
+/** The program that does the damage. */
+function programOf({ script }: (typeof WAYS)[number]['drifts'][number]): string {
+  return script('IPv4', TOOL).split(' ', 1)[0] ?? '';
+}
+
 function assertCounted(metrics: string, drifts: (typeof WAYS)[number]['drifts'], isNamed: boolean): void {
-  const programs = drifts.map(([[file = '']]) =>
-    isNamed ? (/^(?:nft|iptables)/.exec(file)?.[0] ?? '') : 'unknown',
-  );
+  const programs = drifts.map((drift) => (isNamed ? programOf(drift).replace('-nft', '') : 'unknown'));
   for (const [program, { length }] of Map.groupBy(programs, (one) => one))
     assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",program="${program}"} ${length}\n`));
-  for (const [, found] of drifts)
+  for (const {
+    found: [found],
+  } of drifts)
     assert.match(metrics, new RegExp(`drift_differences_total{family="IPv4",found="${found}"} [1-9]`));
 }
 
@@ -102,27 +101,27 @@ for (const {
     ] as const)
       it(`is repaired, told with the program, and counted: by ${reason}`, async () => {
         await using node = await createNode();
-        await node.volume(config('10.1.0.0/16', '10.2.0.0/16'));
+        await node.volume(config('10.0.0.0/8', '192.168.0.0/16'));
         const agent =
           reason === 'kernel' ? await watching(node, flag, ...flags) : node.start(SERVED, flag, ...flags);
         await agent.logged(/metrics, probes and status on/);
         const wanted = await rules(node);
-        for (const [index, [command, found]] of drifts.entries()) {
-          await node.run(...command);
+        for (const [index, drift] of drifts.entries()) {
+          await node.run('sh', '-ec', drift.script('IPv4', TOOL));
           const repairs = () =>
             jsonLines(agent.log()).filter((line) => line['found'] && line['reason'] === reason);
           await eventually(
             () => repairs().length > index,
-            () => `a repair after ${command.join(' ')}; the log is ${agent.log()}`,
+            () => `repair ${index + 1}; the log is ${agent.log()}`,
           );
           const { level, msg, found: differences } = repairs()[index] ?? {};
           assert.equal(level, 'warn');
-          const program = reason === 'kernel' ? command[0] : 'another program';
+          const program = reason === 'kernel' ? programOf(drift) : 'another program';
           const said = new RegExp(
             `^IPv4: ${program} has changed the agent's rules; repaired: .*; rules added \\d`,
           );
           assert.match(`${msg}`, said);
-          assert.ok(Array.isArray(differences) && differences.includes(found), `${differences}`);
+          assert.ok(Array.isArray(differences) && differences.includes(drift.found[0]), `${differences}`);
           assert.equal(await rules(node), wanted);
           if (reason === 'kernel') await readBack(agent);
         }

@@ -136,19 +136,6 @@ describe('a start with another dataplane', () => {
     );
     assert.ok(made !== undefined && gone !== undefined && made !== -1 && made < gone, events);
   });
-
-  it('heals both being there by accident', async () => {
-    await using node = await createNode();
-    await node.agent('--once', '--backend=nftables');
-    const { stdout } = await node.agent('render');
-    assert.equal((await node.box.run('iptables-nft-restore', ['--noflush'], { input: stdout })).code, 0);
-    assert.match(
-      (await node.agent('doctor', '--backend=nftables')).stdout,
-      /^chain-elsewhere \(IPv4\): the agent's rules are also in iptables [\d.]+ \(nft\), but nftables is used$/m,
-    );
-    await node.agent('--once', '--backend=nftables');
-    assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
-  });
 });
 
 describe('a system that refuses nftables ends the agent with exit code 1:', () => {
@@ -162,21 +149,6 @@ describe('a system that refuses nftables ends the agent with exit code 1:', () =
     );
     assert.equal(code, 1);
     assert.match(stderr, /FATAL nftables needs netlink, which does not work here: --netlink=off; /);
-  });
-
-  it('another program has made the table', async () => {
-    await using node = await createNode();
-    await node.nft('table ip ip-masq-agent { chain theirs { counter; }; }');
-    const before = await node.nft('list table ip ip-masq-agent');
-    const { code, stderr } = await node.agent('--once', '--backend=nftables', '--log-format=text');
-    assert.equal(code, 1);
-    assert.match(
-      stderr,
-      /FATAL the table ip ip-masq-agent is not the agent's: .*; find out which program made it/,
-    );
-    assert.equal(await node.nft('list table ip ip-masq-agent'), before);
-    assert.match((await node.agent('cleanup')).stdout, /^IPv4, nftables: no rules of the agent$/m);
-    assert.equal(await node.nft('list table ip ip-masq-agent'), before);
   });
 });
 

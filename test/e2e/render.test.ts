@@ -95,16 +95,6 @@ describe('render prints', () => {
 });
 
 describe('render writes a file', () => {
-  it('once, and not again while it says the same', async () => {
-    const write = () => node.agent('render', '--format=config', '--flatten', `--output-file=${out}`);
-    assert.deepEqual(await write(), { code: 0, signal: null, stdout: '', stderr: `${out}: written\n` });
-    const { ino, mtimeMs } = await stat(out);
-    assert.equal((await write()).stderr, `${out}: unchanged\n`);
-    const again = await stat(out);
-    assert.deepEqual([again.ino, again.mtimeMs], [ino, mtimeMs]);
-    assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
-  });
-
   it('in place, with the mode that it had', async () => {
     const nat = { name: 'EndpointPolicy', value: { Type: 'OutBoundNAT', ExceptionList: [] } };
     await writeFile(out, `\ufeff${JSON.stringify({ type: 'win-bridge', policies: [nat] })}\r\n`, {

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/chain.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
+import { DAMAGES } from '../lab/damages.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
+import { succeed } from '../lab/run.ts';
 import { CHAIN, type Family, forEachMode, type Lab, policyOf } from './support.ts';
 
 const CONFIG: Readonly<Record<Family, string>> = {
@@ -17,88 +19,6 @@ const commented = (text: string) => ['-m', 'comment', '--comment', text];
 
 /** A rule of somebody else's whose text is hard to read back. */
 const FOREIGN_RULE = ['-m', 'comment', '--comment', 'it\'s "foreign" \\ odd', '-j', 'ACCEPT'];
-
-interface Damage {
-  readonly what: string;
-  readonly found: readonly string[];
-  readonly inflict: (lab: Lab) => Promise<unknown>;
-}
-
-const DAMAGES: readonly Damage[] = [
-  { what: 'a flushed chain', found: ['rules differ'], inflict: (lab) => lab.iptables('-F', CHAIN) },
-  {
-    what: 'a deleted rule',
-    found: ['rules differ'],
-    inflict: (lab) => lab.iptables('-D', CHAIN, '2'),
-  },
-  {
-    what: 'a rule that somebody put into the chain',
-    found: ['rules differ'],
-    inflict: (lab) => lab.iptables('-I', CHAIN, '-p', 'tcp', '--dport', '53', '-j', 'ACCEPT'),
-  },
-  {
-    what: 'rules in another order',
-    found: ['rule order differs'],
-    inflict: async (lab) => {
-      const [first, second, ...rest] = await rulesOf(lab, CHAIN);
-      await lab.restore(
-        `:${CHAIN} - [0:0]`,
-        ...[second, first, ...rest].map((spec) => `-A ${CHAIN} ${spec}`),
-      );
-    },
-  },
-  {
-    what: 'a deleted jump',
-    found: ['jump missing'],
-    inflict: (lab) => lab.restore(`-D POSTROUTING ${JUMP}`),
-  },
-  {
-    what: 'a jump there three times',
-    found: ['jump duplicated'],
-    inflict: (lab) => lab.restore(`-A POSTROUTING ${JUMP}`, `-I POSTROUTING 1 ${JUMP}`),
-  },
-  {
-    what: 'the jump of ip-masq-agent-v2 beside ours',
-    found: ['jump outdated'],
-    inflict: (lab) => lab.restore(`-A POSTROUTING ${JUMP_OF_V2}`),
-  },
-  {
-    what: 'the jump of ip-masq-agent-v2 in place of ours',
-    found: ['jump outdated'],
-    inflict: (lab) => lab.restore(`-D POSTROUTING ${JUMP}`, `-A POSTROUTING ${JUMP_OF_V2}`),
-  },
-  {
-    what: 'jumps made by hand, one of them going instead of jumping',
-    found: ['jump outdated'],
-    inflict: (lab) => lab.restore(`-I POSTROUTING 1 -j ${CHAIN}`, `-A POSTROUTING -p udp -g ${CHAIN}`),
-  },
-  {
-    what: 'jumps with comments that no input of iptables-restore can hold, between foreign rules',
-    found: ['jump outdated'],
-    inflict: async (lab) => {
-      await lab.iptables('-I', 'POSTROUTING', '1', ...commented('line\nbreak'), '-j', CHAIN);
-      // An argument of Node is always UTF-8; printf makes the byte 0xff.
-      const bytes = `-t nat -A POSTROUTING -m comment --comment "$(printf 'a\\377"b')" -g ${CHAIN}`;
-      const command = `${lab.family === 'IPv4' ? 'iptables' : 'ip6tables'}-${lab.mode} ${bytes}`;
-      assert.equal((await lab.box.run('sh', ['-c', command])).code, 0);
-    },
-  },
-  {
-    what: 'a deleted chain',
-    found: ['no readable chain', 'jump missing'],
-    inflict: (lab) => lab.restore(`:${CHAIN} - [0:0]`, `-D POSTROUTING ${JUMP}`, `-X ${CHAIN}`),
-  },
-  {
-    what: 'an emptied table',
-    found: ['no readable chain', 'jump missing'],
-    inflict: async (lab) => {
-      const foreign = (await foreignRules(lab)).filter((line) => line.startsWith('-A'));
-      await lab.iptables('-F');
-      await lab.iptables('-X', CHAIN);
-      await lab.restore(...foreign);
-    },
-  },
-];
 
 forEachMode((makeLab, family, mode) => {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
@@ -132,11 +52,14 @@ forEachMode((makeLab, family, mode) => {
     });
     after(() => lab[Symbol.asyncDispose]());
 
-    for (const { what, found, inflict } of DAMAGES) {
+    for (const [what, { found, script }] of Object.entries(DAMAGES.iptables)) {
+      // In legacy mode nothing is in nf_tables.
+      if (mode === 'legacy' && what === 'a flushed ruleset') continue;
       it(`repairs ${what}`, async () => {
         assert.equal(await lab.sync(policy), undefined);
+        const tool = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${mode}`;
+        await succeed(lab.box.run('sh', ['-ec', script(family, tool)]));
         const foreign = await foreignRules(lab);
-        await inflict(lab);
         assert.deepEqual((await lab.sync(policy))?.found, found);
         await assertExact(lab, policy);
         assert.deepEqual(await foreignRules(lab), foreign);
@@ -159,7 +82,7 @@ forEachMode((makeLab, family, mode) => {
     await assertExact(lab, changed);
   });
 
-  it('reads three chains and writes once, however many foreign rules there are', async () => {
+  it('reads no foreign chain and writes once, however many foreign rules there are', async () => {
     await using lab = await makeLab();
     const usesNetlink = WITH_NETLINK && lab.mode === 'nft';
     const foreign = Array.from({ length: 5_000 }, (_, index) => `KUBE-SVC-${index}`);
@@ -172,23 +95,14 @@ forEachMode((makeLab, family, mode) => {
       );
     }
     const start = lab.commands.length;
-    await lab.sync(policy);
-    await lab.sync(policy);
-    await lab.sync(policy);
-    const commands = lab.commands
-      .slice(start)
-      .map((command) => command.replace(/^ip6?tables-(nft|legacy)/, ''));
-    const names = [CHAIN, `${CHAIN}-FROM`, 'POSTROUTING'];
-    // What iptables cannot list may be there.
-    const hidden = lab.mode === 'nft' ? [` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}-FROM`] : [];
-    const reads = [...names.map((name) => ` --wait 1 -t nat -S ${name}`), ...hidden];
-    const references = [
-      ` --wait 1 -t nat -n -L ${CHAIN}`,
-      ...(lab.mode === 'nft' ? [` --wait 1 -t nat -C POSTROUTING -j ${CHAIN}`] : []),
-    ];
-    const write = '-restore --noflush --wait 1';
-    const all = usesNetlink ? [write] : [...reads, ...references, write, ...reads, ...reads];
-    assert.deepEqual(commands, all);
+    for (const _ of [1, 2, 3]) await lab.sync(policy);
+    const commands = lab.commands.slice(start);
+    const writes = commands.filter((command) => command.includes('-restore '));
+    assert.equal(writes.length, 1);
+    const reads = commands.filter((command) => !writes.includes(command));
+    // Over netlink no tool reads, and none ever lists the whole table.
+    assert.ok(!usesNetlink || reads.length === 0, reads.join());
+    for (const read of reads) assert.match(read, / -t nat (?:-S|-C|-n -L) (?:IP-MASQ-AGENT|POSTROUTING)/);
     assert.equal(
       (await lab.iptables('-S')).split('\n').filter((line) => line.startsWith('-A KUBE-SVC-')).length,
       5_000,
@@ -378,7 +292,10 @@ async function addForeignRules(lab: Lab): Promise<void> {
 }
 
 async function foreignRules(lab: Lab): Promise<readonly string[]> {
-  return (await lab.iptables('-S')).split('\n').filter((line) => !line.includes(CHAIN));
+  return (await lab.iptables('-S'))
+    .trim()
+    .split(/\n(?=-)/)
+    .filter((rule) => !rule.includes(CHAIN));
 }
 
 async function rulesOf(lab: Lab, chain: string): Promise<readonly string[]> {

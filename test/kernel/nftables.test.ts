@@ -7,8 +7,10 @@ import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { type Box, createBox } from '../lab/box.ts';
+import { DAMAGES, olderPriority } from '../lab/damages.ts';
 import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { RAW_EDITS } from '../lab/raw-edits.ts';
+import { succeed } from '../lab/run.ts';
 import { type BOX_KINDS, boxHost, CHAIN, FAMILY_KINDS, type Family, policyOf, syncOnce } from './support.ts';
 
 interface NftLab extends AsyncDisposable {
@@ -45,94 +47,6 @@ function manyOf(family: Family, from: number): Policy {
   const text = `{cidrLimit: ${MANY}, nonMasqueradeCIDRs: ${JSON.stringify(items)}}`;
   return policyOf(family, { 'ip-masq-operator': text }, { cidrLimitMax: MANY });
 }
-
-/** The chain as versions before the priority `srcnat + 10` made it. */
-function olderPriority(table: string): string {
-  return `delete chain ${table} postrouting; table ${table} { chain postrouting { comment "ip-masq-agent: what is masqueraded"; type nat hook postrouting priority srcnat; counter masquerade; }; }`;
-}
-
-interface Damage {
-  readonly what: string;
-  readonly found: readonly string[];
-  readonly command: (table: string, family: Family) => string;
-}
-
-const DAMAGES: readonly Damage[] = [
-  {
-    what: 'a rule that somebody added',
-    found: ['rules differ'],
-    command: (table) => `insert rule ${table} postrouting tcp dport { 53, 54 } accept`,
-  },
-  {
-    what: 'a flushed chain',
-    found: ['rules differ'],
-    command: (table) => `flush chain ${table} postrouting`,
-  },
-  {
-    what: 'a flushed table',
-    found: ['rules differ'],
-    command: (table) => `flush table ${table}`,
-  },
-  {
-    what: 'a dormant table',
-    found: ['rules differ'],
-    command: (table) => `add table ${table} { flags dormant; }`,
-  },
-  { what: 'a deleted table', found: ['table missing'], command: (table) => `delete table ${table}` },
-  {
-    what: 'a removed element',
-    found: ['elements differ'],
-    command: (table, family) =>
-      `delete element ${table} not-masqueraded { ${family === 'IPv4' ? '10.0.0.0/8' : 'fd00::/8'} }`,
-  },
-  {
-    what: 'an added element',
-    found: ['elements differ'],
-    command: (table, family) =>
-      `add element ${table} not-masqueraded { ${family === 'IPv4' ? '8.8.8.8' : '2001:4860::8'} }`,
-  },
-  {
-    what: 'an element in place of a larger one',
-    found: ['elements differ'],
-    command: (table, family) => {
-      const [large, small] = family === 'IPv4' ? ['10.0.0.0/8', '10.1.2.3'] : ['fd00::/8', 'fd00::2'];
-      return `delete element ${table} not-masqueraded { ${large} }; add element ${table} not-masqueraded { ${small} }`;
-    },
-  },
-  {
-    what: 'a set that holds all other addresses too',
-    found: ['rules differ', 'elements differ'],
-    // nft 1.0.6 crashes if this is added to a set with others.
-    command: (table, family) =>
-      `flush chain ${table} postrouting; delete set ${table} not-masqueraded; table ${table} { set not-masqueraded { type ${family === 'IPv4' ? 'ipv4' : 'ipv6'}_addr; flags interval; elements = { * }; }; }`,
-  },
-  {
-    what: 'a flushed set',
-    found: ['elements differ'],
-    command: (table) => `flush set ${table} not-masqueraded`,
-  },
-  {
-    what: 'another priority',
-    found: ['rules differ', 'elements differ'],
-    command: (table, family) =>
-      `delete table ${table}; table ${table} { set not-masqueraded { type ${family === 'IPv4' ? 'ipv4' : 'ipv6'}_addr; flags interval; counter; }; chain postrouting { comment "ip-masq-agent: what is masqueraded"; type nat hook postrouting priority 50; masquerade; }; }`,
-  },
-  {
-    what: 'the priority of older versions',
-    found: ['rules differ'],
-    command: olderPriority,
-  },
-  {
-    what: 'a chain that somebody added',
-    found: ['rules differ'],
-    command: (table) => `add chain ${table} theirs { type nat hook postrouting priority 90; }`,
-  },
-  {
-    what: 'a set that somebody added',
-    found: ['rules differ'],
-    command: (table) => `add set ${table} theirs { type inet_service; elements = { 80, 443 }; }`,
-  },
-];
 
 for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
@@ -210,15 +124,17 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
       });
       after(() => node[Symbol.asyncDispose]());
 
-      for (const { what, found, command } of DAMAGES) {
+      for (const [what, { found, script }] of Object.entries(DAMAGES.nftables)) {
         it(`sees and repairs ${what}`, async () => {
           await settle(node, policy);
-          const foreign = await node.nft(`list table ${IP[family]} theirs`);
-          await node.nft(command(TABLE(family), family));
+          await succeed(node.box.run('sh', ['-ec', script(family, '')]));
+          const foreign = async () =>
+            (await node.box.run('nft', ['list', 'table', IP[family], 'theirs'])).stdout;
+          const before = await foreign();
           assert.deepEqual((await node.sync(policy))?.found, found);
           await assertExact(node, policy);
           await settle(node, policy);
-          assert.equal(await node.nft(`list table ${IP[family]} theirs`), foreign);
+          assert.equal(await foreign(), before);
         });
       }
     });

@@ -1,52 +1,29 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 
-export interface GridPos {
-  readonly x: number;
-  readonly y: number;
-  readonly w: number;
-  readonly h: number;
-}
-
-interface Target {
-  readonly datasource: unknown;
-  readonly expr: string;
-}
-
 interface Panel {
-  readonly id: number;
   readonly type: string;
   readonly title: string;
   readonly description?: string;
-  readonly datasource?: unknown;
-  readonly gridPos: GridPos;
-  readonly collapsed?: boolean;
   /** What a collapsed row holds. */
   readonly panels?: readonly Panel[];
-  readonly targets?: readonly Target[];
-  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
-  readonly options?: { readonly yAxis?: { readonly unit: string } };
+  readonly targets?: readonly { readonly expr: string }[];
 }
 
 interface Variable {
   readonly name: string;
-  readonly type: string;
-  readonly datasource?: unknown;
   /** What stands for all values. */
   readonly allValue?: string;
   readonly current: { readonly value: string | readonly string[] };
 }
 
 interface Dashboard {
-  readonly __inputs: readonly { readonly name: string; readonly pluginId: string }[];
-  readonly __requires: readonly { readonly type: string; readonly id: string }[];
-  readonly schemaVersion: number;
   readonly panels: readonly Panel[];
   readonly templating: { readonly list: readonly Variable[] };
 }
 
 /** The example, as Grafana imports it. */
-export const dashboard: Dashboard = JSON.parse(
+const dashboard: Dashboard = JSON.parse(
   readFileSync(new URL('../../examples/grafana/ip-masq-agent.json', import.meta.url), 'utf8'),
 );
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { DAMAGES } from '../../lab/damages.ts';
 import { DATAPLANES } from '../lab/agent.ts';
 import { isIPv6Alone } from '../lab/cluster.ts';
 import { saveForeignRules } from '../lab/foreign-rules.ts';
@@ -11,9 +12,6 @@ import { until } from '../lab/wait.ts';
 const PER_SECOND = 50;
 const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 
-type Flush = readonly [file: string, ...args: string[]];
-const FLUSH_ALL: Flush = ['nft', 'flush', 'ruleset'];
-
 scenario(
   'another program flushes the rules of a live node, and the agent writes its own again',
   async (lab) => {
@@ -24,13 +22,15 @@ scenario(
     // Only an event of the kernel can lead to the repair.
     const interval = '--resync-interval=24h';
     const tool = isIPv6Alone(lab.cluster) ? 'ip6tables-nft' : 'iptables-nft';
-    const flushNat: Flush = [tool, '-t', 'nat', '-F'];
-    const flushes = { iptables: [flushNat, FLUSH_ALL], nftables: [FLUSH_ALL] };
+    const all = DAMAGES.nftables['a flushed ruleset'];
+    const flushes = { iptables: [DAMAGES.iptables['a flushed table'], all], nftables: [all] };
     for (const { backend, components, args } of DATAPLANES) {
       await lab.agent.deploy({ configFiles, components, args: [interval, ...args] });
       await untilPackets(lab, VERDICTS);
-      for (const flush of flushes[backend])
-        await survives(lab, flush, `${flush.join(' ')} with the agent's rules in ${backend}`);
+      for (const { script } of flushes[backend]) {
+        const flush = script('IPv4', tool);
+        await survives(lab, flush, `${flush} with the agent's rules in ${backend}`);
+      }
     }
   },
 );
@@ -39,13 +39,13 @@ scenario(
  * Connections may fail too, from other nodes as well: without any rule that needs it, the kernel tracks no connection. One
  * that begins then is taken for one in the other direction, if an answer is the first packet that is tracked again.
  */
-async function survives(lab: Lab, [file, ...args]: Flush, what: string): Promise<void> {
+async function survives(lab: Lab, flush: string, what: string): Promise<void> {
   const [node] = lab.nodes;
   const before = await settledRules(node);
   const restore = await saveForeignRules(node);
   await using traffic = await startTraffic(lab, PER_SECOND);
   try {
-    await node.must(file, ...args);
+    await node.must('sh', '-ec', flush);
     await until(`the agent's rules to be back after ${what}`, node.ownRules, (rules) => rules === before);
     assert.deepEqual(await packets(lab), VERDICTS);
   } finally {

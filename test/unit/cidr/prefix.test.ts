@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import IPCIDR from 'ip-cidr';
-import { covers, type ParsedPrefix, parsePrefix, truncate } from '../../../lib/cidr/prefix.ts';
+import {
+  covers,
+  overlap,
+  type ParsedPrefix,
+  parsePrefix,
+  splitTraffic,
+  trafficText,
+  truncate,
+} from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import schema from '../../../schemas/ip-masq-config.schema.json' with { type: 'json' };
 import {
@@ -50,12 +58,20 @@ const REJECTIONS: Readonly<Record<string, readonly (readonly [remedy: string, ..
   'has a prefix length that is not a number from 0 to 32': [
     [
       IPV4_LENGTH,
-      ...['10.0.0.0/', '10.0.0.0/33', '10.0.0.0/128', '10.0.0.0/4294967304', `10.0.0.0/${'9'.repeat(20)}`],
+      ...[
+        '10.0.0.0/',
+        '10.0.0.0/33',
+        '10.0.0.0/128',
+        '10.0.0.0/4294967304',
+        '10.0.0.0/+8x',
+        '10.0.0.0/8+8',
+        `10.0.0.0/${'9'.repeat(20)}`,
+      ],
       ...['10.0.0.0/x', '10.0.0.0/0x8', '10.0.0.0/8.0', '10.0.0.0/1e1', '10.0.0.0/８', '10.0.0.0/٨'],
     ],
   ],
   'has a prefix length that is not a number from 0 to 128': [
-    [IPV6_LENGTH, 'fd00::/', 'fd00::/129', 'fd00::/ffff::'],
+    [IPV6_LENGTH, 'fd00::/', 'fd00::/129', 'fd00::/ffff::', 'fd00::/255.0.0.0'],
   ],
   'has a netmask for a prefix length': [
     ['write the number of leading one bits, such as /24', '10.0.0.0/255.0.0.0'],
@@ -240,6 +256,31 @@ describe('covers', () => {
       { numRuns: 1_000 },
     );
   });
+});
+
+describe('overlap', () => {
+  for (const [a, b, expected] of [
+    ['10.0.0.0/8', '10.1.0.0/16', true],
+    ['10.1.0.0/16', '10.0.0.0/8', true],
+    ['10.0.0.0/9', '10.128.0.0/9', false],
+  ] as const)
+    it(`is ${expected} of ${a} and ${b}`, () => assert.equal(overlap(accepted(a), accepted(b)), expected));
+});
+
+describe('traffic', () => {
+  for (const [text, to, from] of [
+    ['8.0.0.0/8', '8.0.0.0/8', undefined],
+    ['8.0.0.0/8 from 10.244.0.0/16', '8.0.0.0/8', '10.244.0.0/16'],
+  ] as const)
+    it(`is split, and written again: ${text}`, () => {
+      assert.deepEqual(splitTraffic(text), { to, from });
+      assert.deepEqual(splitTraffic(text.replaceAll(' ', '   ')), { to, from });
+      const prefix = accepted(to);
+      assert.equal(trafficText(from === undefined ? { prefix } : { prefix, from: accepted(from) }), text);
+    });
+
+  it('is all of a text with line breaks, for the message', () =>
+    assert.deepEqual(splitTraffic('a\nb from c\nd'), { to: 'a\nb', from: 'c\nd' }));
 });
 
 describe('truncate', () => {

@@ -8,17 +8,23 @@ import {
   complement,
   difference,
   everything,
+  formatRange,
   intersection,
+  isIn,
+  isInSome,
+  meetsSome,
   nothing,
+  parseRange,
   prefixesOf,
   type RangeSet,
   rangeOf,
   rangeSet,
+  sameRanges,
   sizeOf,
   union,
 } from '../../../lib/cidr/ranges.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES, holds, prefixOf } from './arbitrary.ts';
-import { prefixFrom } from './support.ts';
+import { addressFrom, prefixFrom } from './support.ts';
 
 describe('the shortest list of prefixes of a set', () => {
   for (const [inputs, outputs] of [
@@ -58,6 +64,7 @@ for (const family of FAMILIES) {
           const [a, b] = [fromPrefixes(family, left), fromPrefixes(family, right)];
           const edges = [...a.ranges, ...b.ranges].flatMap(({ first, last }) => [first, last]);
           for (const address of [...addresses, ...edges]) {
+            assert.equal(isInSome(address, a.ranges), has(a, address));
             const inA = left.some((prefix) => holds(prefix, address));
             const inB = right.some((prefix) => holds(prefix, address));
             assert.equal(has(a, address), inA);
@@ -111,6 +118,25 @@ for (const family of FAMILIES) {
       );
     });
 
+    it('meet a range if an address of it is in them', () => {
+      fc.assert(
+        fc.property(prefixes, sample, sample, (list, one, other) => {
+          const { ranges } = fromPrefixes(family, list);
+          const range = one < other ? { first: one, last: other } : { first: other, last: one };
+          for (const asked of [range, { first: one, last: one }]) {
+            const common = intersection(rangeSet(family, [asked]), fromPrefixes(family, list));
+            assert.equal(meetsSome(asked, ranges), common.ranges.length > 0);
+          }
+        }),
+      );
+    });
+
+    it('lack the highest address if only that is taken out', () => {
+      const highest = 2n ** BigInt(BITS[family]) - 1n;
+      const others = rangeSet(family, [{ first: 0n, last: highest - 1n }]);
+      assert.deepEqual(complement(others).ranges, [{ first: highest, last: highest }]);
+    });
+
     it('may be everything or nothing', () => {
       assert.deepEqual(complement(nothing(family)), everything(family));
       assert.deepEqual(complement(everything(family)), nothing(family));
@@ -118,6 +144,53 @@ for (const family of FAMILIES) {
     });
   });
 }
+
+describe('a range', () => {
+  for (const [text, first, last] of [
+    ['10.0.0.7', '10.0.0.7', '10.0.0.7'],
+    ['10.0.0.0/8', '10.0.0.0', '10.255.255.255'],
+    ['0.0.0.0/0', '0.0.0.0', '255.255.255.255'],
+    ['fd00::/8', 'fd00::', 'fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+    // As many addresses as a prefix has, but from elsewhere on; and a number of them that no prefix has.
+    ['10.0.0.128-10.0.1.127', '10.0.0.128', '10.0.1.127'],
+    ['10.0.0.2-10.0.0.4', '10.0.0.2', '10.0.0.4'],
+  ] as const)
+    it(`is written as ${text}, and read`, () => {
+      const range = { first: addressFrom(first).value, last: addressFrom(last).value };
+      assert.equal(formatRange(addressFrom(first).family, range), text);
+      assert.deepEqual(parseRange(text), range);
+    });
+
+  for (const text of [
+    ...['', 'x', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/8x', '10.0.0.0/x8', '10.0.0.0/0008', 'fd00::/129'],
+    ...['10.0.0.1-', '10.0.0.1-x', '10.0.0.1-fd00::1', '10.0.0.1-10.0.0.2-10.0.0.3', '/8', '-10.0.0.1'],
+  ])
+    it(`is not ${JSON.stringify(text)}`, () => assert.equal(parseRange(text), undefined));
+
+  it('may be a prefix of one address', () =>
+    assert.deepEqual(parseRange('10.0.0.7/32'), parseRange('10.0.0.7')));
+
+  it('has both of its ends', () => {
+    const held = [4n, 5n, 6n, 7n, 8n].filter((value) => isIn(value, { first: 5n, last: 7n }));
+    assert.deepEqual(held, [5n, 6n, 7n]);
+  });
+
+  it('is the same if both ends are, in lists that are there', () => {
+    const one = { first: 1n, last: 2n };
+    for (const [a, b, same] of [
+      [undefined, undefined, true],
+      [undefined, [], false],
+      [[], undefined, false],
+      [[], [], true],
+      [[one, { first: 5n, last: 6n }], [{ ...one }, { first: 5n, last: 6n }], true],
+      [[one], [], false],
+      [[], [one], false],
+      [[one, one], [one, { ...one, last: 3n }], false],
+      [[one], [{ ...one, first: 0n }], false],
+    ] as const)
+      assert.equal(sameRanges(a, b), same);
+  });
+});
 
 function has({ ranges }: RangeSet, address: bigint): boolean {
   return ranges.some(({ first, last }) => first <= address && address <= last);

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LINK_LOCAL, OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
+import {
+  LINK_LOCAL,
+  OTHER_RESERVED_RANGES,
+  PRIVATE_RANGES,
+  UNUSABLE_AS_SOURCE,
+} from '../../../lib/cidr/reserved.ts';
 
 const textOf = ({ prefix, rfc }: (typeof PRIVATE_RANGES)[number]) => `${prefix.text} ${rfc}`;
 
@@ -21,5 +26,12 @@ describe('reserved ranges', () => {
   it('are link-local, one of each family', () => {
     assert.equal(LINK_LOCAL.IPv4.prefix.text, '169.254.0.0/16');
     assert.equal(LINK_LOCAL.IPv6.prefix.text, 'fe80::/10');
+  });
+
+  it('are those with which no packet leaves', () => {
+    const textsOf = (family: 'IPv4' | 'IPv6') => UNUSABLE_AS_SOURCE[family].map(({ prefix }) => prefix.text);
+    const ipv4 = ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '255.255.255.255/32'];
+    assert.deepEqual(textsOf('IPv4'), ipv4);
+    assert.deepEqual(textsOf('IPv6'), ['::/96', 'fe80::/10', 'ff00::/8']);
   });
 });

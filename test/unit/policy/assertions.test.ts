@@ -16,7 +16,7 @@ const TEXTS = {
   a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeCIDRs: [10.244.3.0/24, 10.244.9.0/24, 10.244.11.0/24, 10.250.0.0/15]\n',
 };
 
-const LIMITED = { a: `${TEXTS.a}masqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24]\n` };
+const LIMITED = { a: `${TEXTS.a}masqueradeFromCIDRs: ["fd00::/8", 10.244.0.0/16, 192.0.2.0/24]\n` };
 const CORRECT = 'correct the config files; if they are right, change the flag';
 
 /** If it is broken: where, why, and the remedy if it is another one. */
@@ -58,13 +58,13 @@ const LIMITED_CASES: readonly Case[] = [
   ['must-not-masquerade=10.1.0.0/16'],
   [
     'must-masquerade=8.0.0.0/8',
-    'a:3:23: ',
+    'a:3:35: ',
     'masqueradeFromCIDRs does not list 0.0.0.0-10.243.255.255, 10.245.0.0-192.0.1.255, 192.0.3.0-255.255.255.255: packets from there are not masqueraded',
     'correct the config files; if they are right, say in the flag whose packets are meant: "8.0.0.0/8 from CIDR"',
   ],
   [
     'must-masquerade=8.0.0.0/8 from 10.244.0.0/15',
-    'a:3:23: ',
+    'a:3:35: ',
     'masqueradeFromCIDRs does not list 10.245.0.0/16: packets from there are not masqueraded',
   ],
   ['must-not-masquerade=8.8.8.8/32 from 10.0.0.0/8', '', '8.8.8.8 is masqueraded (no entry matches it)'],

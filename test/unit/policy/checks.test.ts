@@ -23,8 +23,9 @@ describe('a config without an error', () => {
     ]);
   });
 
-  const nothing = (at: string, family: string, cause = 'range but link-local is inside') =>
-    new RegExp(`^${at}warning: no .*${family} ${cause}: all other ${family} `);
+  const EVERYTHING = { IPv4: '\\[0\\.0\\.0\\.0/0\\]', IPv6: '\\["::/0"\\]' };
+  const nothing = (at: string, family: keyof typeof EVERYTHING, cause = 'range but link-local is inside') =>
+    new RegExp(`^${at}warning: no .*${family} ${cause}: all other ${family} .*${EVERYTHING[family]}`);
   const everything = (at: string, family: string) => new RegExp(`^${at}: info: all ${family} addresses`);
 
   const NO_IPV6_DEFAULT = nothing('', 'IPv6', 'default but link-local');
@@ -64,6 +65,12 @@ describe('a config without an error', () => {
       { a: 'nonMasqueradeCIDRs: [128.0.0.0/2, 0.0.0.0/1, 192.0.0.0/2]' },
       IPV4,
       everything('a:1:35', 'IPv4'),
+    ],
+    [
+      'parts that add up to everything, inside an exception',
+      { a: 'masqueradeCIDRs: [0.0.0.0/0]\nnonMasqueradeCIDRs: [0.0.0.0/1, 128.0.0.0/1]' },
+      IPV4,
+      everything('a:2:22', 'IPv4'),
     ],
     ['all but one address', { a: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqueradeCIDRs: [8.8.8.8/32]' }, IPV4],
     [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decide } from '../../../lib/policy/decision.ts';
+import { decide, noEntryText } from '../../../lib/policy/decision.ts';
 import type { Entry } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { addressFrom } from '../cidr/support.ts';
@@ -42,6 +42,54 @@ describe('why an address is masqueraded', () => {
       assert.deepEqual(decision.overridden.map(line), overridden);
     });
   }
+});
+
+describe('why packets from an address are masqueraded', () => {
+  const config = mergedOf({
+    a: 'masqueradeFromCIDRs: [10.0.0.0/8, 10.1.0.0/16]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 192.0.2.0/24}]',
+  });
+
+  for (const [source, match, isUnlisted] of [
+    [undefined, undefined, false],
+    ['10.1.2.3', '10.0.0.0/8', false],
+    ['11.0.0.1', undefined, true],
+  ] as const)
+    it(`is told for ${source ?? 'any address'}`, () => {
+      const decided = decide(config, addressFrom('8.8.8.8'), source && addressFrom(source));
+      assert.deepEqual([decided.source.match?.value.text, decided.source.isUnlisted], [match, isUnlisted]);
+      assert.equal(decided.verdict, isUnlisted ? 'not_masqueraded' : 'masqueraded');
+      assert.equal(decided.as?.range.text, isUnlisted ? undefined : '192.0.2.0/24');
+    });
+
+  it('needs no address in a list if there is none', () => {
+    const { source, verdict } = decide(mergedOf({}), addressFrom('8.8.8.8'), addressFrom('10.1.2.3'));
+    assert.deepEqual([source.isUnlisted, verdict], [false, 'masqueraded']);
+  });
+});
+
+describe('why no entry leaves an address alone', () => {
+  const flags = mergedOf({
+    a: 'masqLinkLocal: true\nnonMasqueradeCIDRs: ["fe80::/16"]',
+    b: 'masqLinkLocalIPv6: true',
+  });
+
+  for (const [address, told] of [
+    ['169.254.0.0', 'masqLinkLocal of a:1:16'],
+    ['169.254.255.255', 'masqLinkLocal of a:1:16'],
+    ['febf::1', 'masqLinkLocalIPv6 of b:1:20'],
+    // An entry decides.
+    ['fe80::1', undefined],
+    ['169.253.255.255', undefined],
+    ['169.255.0.0', undefined],
+  ] as const)
+    it(`is told for ${address}`, () => {
+      const { flag } = decide(flags, addressFrom(address));
+      assert.equal(flag && formatOrigin(flag.origin), told?.split(' ').at(-1));
+      const { family } = addressFrom(address);
+      assert.equal(noEntryText(family, flag).includes(`${told} `), told !== undefined);
+    });
+
+  it('needs no setting', () => assert.doesNotMatch(noEntryText('IPv4', undefined), /LinkLocal/));
 });
 
 function line({ prefix, origin }: Entry): string {

@@ -42,6 +42,11 @@ describe('a policy', () => {
       'fd00::/8 not_masqueraded a:1:34',
       'fd00:1::/32 masqueraded b:2:19',
     ]);
+    const from = policyOf({ a: 'masqueradeFromCIDRs: [10.0.0.0/8, "fd00::/8"]' }, 'IPv6').from;
+    assert.deepEqual(
+      from.map(({ value }) => value.text),
+      ['fd00::/8'],
+    );
   });
 
   for (const [flag, family, other] of [
@@ -130,7 +135,8 @@ describe('who decides for an address', () => {
 });
 
 describe("the node's address that packets leave with", () => {
-  const own = ['198.51.100.9', '198.51.100.8', '192.0.2.1', '2001:db8::1'].map(addressFrom);
+  // The last one has the same lowest bits as one of IPv4.
+  const own = ['198.51.100.9', '198.51.100.8', '192.0.2.1', '::c633:6401'].map(addressFrom);
   const policy = compilePolicy(
     mergedOf({
       a: `
@@ -166,6 +172,28 @@ masqueradeAddresses:
       assert.equal(outcomeText(verdict, as && nodeAddressText(as)), expected);
     });
   }
+
+  it('has an entry only where no other one has the same prefix, and for multicast with its RFC', () => {
+    const destinations = ['0.0.0.0/0', '10.0.0.0/8', '10.1.0.0/16', '224.0.0.0/4', '::/0'];
+    const masqueradeAddresses = destinations.map((destination) => ({
+      destination,
+      address: destination === '::/0' ? '2001:db8::/32' : '192.0.2.0/24',
+    }));
+    const lists = { nonMasqueradeCIDRs: ['10.0.0.0/8'], masqueradeCIDRs: ['10.1.0.0/16'] };
+    const config = mergedOf({ a: JSON.stringify({ ...lists, masqueradeAddresses }) });
+    const { entries } = compilePolicy(config, 'IPv4');
+    assert.deepEqual(
+      entries.map(({ prefix, as, origin }) => [prefix.text, as && nodeAddressText(as), formatOrigin(origin)]),
+      [
+        ['169.254.0.0/16', undefined, 'built in (RFC 3927)'],
+        ['10.0.0.0/8', undefined, 'a:1:24'],
+        ['10.1.0.0/16', "the node's address in 192.0.2.0/24", 'a:1:57'],
+        ['0.0.0.0/0', "the node's address in 192.0.2.0/24", 'a:1:95'],
+        ['224.0.0.0/4', "the node's address in 192.0.2.0/24", 'a:1:257'],
+        ['255.255.255.255/32', undefined, 'built in (RFC 919)'],
+      ],
+    );
+  });
 
   it('is the lowest of those with the lowest rank, of which there can be several', () => {
     const item = { destination: '0.0.0.0/0', address: '198.51.100.0/24' };

@@ -1,0 +1,622 @@
+import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
+import {
+  AGE,
+  ALL_ARE_GOOD,
+  bars,
+  DATASOURCE,
+  FAST,
+  heatmap,
+  IN_TIME,
+  LINES,
+  layOut,
+  NEUTRAL,
+  NONE_IS_GOOD,
+  ONE_IS_GOOD,
+  type Panel,
+  POINTS,
+  SECONDS,
+  SHARE,
+  STACKED_LINES,
+  STACKED_STEPS,
+  STEPS,
+  series,
+  stat,
+  table,
+} from './grafana.ts';
+
+const SELECTED = '{cluster=~"$cluster",node=~"$node"}';
+
+/** The metrics of the chosen nodes; histograms by their buckets. */
+const m = Object.fromEntries(
+  Object.entries(METRICS).map(([name, { type }]) => [
+    name,
+    `${METRIC_PREFIX}${name}${type === 'histogram' ? '_bucket' : ''}${SELECTED}`,
+  ]),
+) as Readonly<Record<keyof typeof METRICS, string>>;
+
+/** The panels by the titles of their rows. */
+const ROWS: Readonly<Record<string, readonly Panel[]>> = {
+  Fleet: [
+    stat([4, 4], 'Agents', 'Agents that Prometheus reaches now.', `count(${m.build_info}) or vector(0)`, {
+      red: null,
+      green: 1,
+    }),
+    stat(
+      [4, 4],
+      'Ready',
+      'Share of the agents that say that traffic can rely on their rules: the last config is valid, no sync is older than "Late after", and no other program undoes the rules again and again.',
+      `(count(min by (cluster, node) (${m.config_valid}) == 1 and on (cluster, node) time() - min by (cluster, node) (${m.last_sync_success_timestamp_seconds}) <= $late unless on (cluster, node) ${m.rules_contested} == 1) or vector(0)) / count(${m.build_info})`,
+      ALL_ARE_GOOD,
+      SHARE,
+    ),
+    stat(
+      [4, 4],
+      'Oldest sync',
+      'How long ago the last successful sync was, on the node where it is longest ago.',
+      `max(time() - ${m.last_sync_success_timestamp_seconds})`,
+      IN_TIME,
+      AGE,
+    ),
+    stat(
+      [4, 4],
+      'Gone',
+      'Agents that Prometheus scraped in the shown time and does not reach now: removed nodes, or agents that crash.',
+      `count(count by (cluster, node) (count_over_time(${m.build_info}[$__range]) unless on (cluster, node) ${m.build_info})) or vector(0)`,
+      NONE_IS_GOOD,
+    ),
+    stat(
+      [4, 4],
+      'Restarts',
+      'Restarts of agents in the shown time: an invalid config ends an agent, and so does a sync that keeps failing.',
+      `sum(changes(process_start_time_seconds${SELECTED}[$__range]) and on (cluster, job, instance) ${m.build_info})`,
+      NONE_IS_GOOD,
+    ),
+    stat(
+      [4, 4],
+      'Versions',
+      'Number of different versions of the agent that run now.',
+      `count(count by (version) (${m.build_info})) or vector(0)`,
+      ONE_IS_GOOD,
+    ),
+    series(
+      [12, 8],
+      'Syncs by result',
+      'Syncs of all agents: those that changed the kernel, those that found nothing to change, and those that failed.',
+      { '{{result}}': `sum by (result) (rate(${m.syncs_total}[$__rate_interval]))` },
+      STACKED_LINES,
+      'ops',
+      { unchanged: 'green', changed: 'blue', failed: 'red' },
+    ),
+    bars(
+      [12, 8],
+      'Agents by version and dataplane',
+      'How many agents run each version with each dataplane.',
+      { '{{version}}, {{dataplane}}': `count by (version, dataplane) (${m.build_info})` },
+    ),
+    table(
+      [24, 9],
+      'Each agent',
+      'Each agent: its version, its config, its last successful sync, its repairs, and foreign rules on its node.',
+      [
+        `sum by (cluster, node, version, dataplane) (${m.build_info})`,
+        `sum by (cluster, node, hash) (${m.config_info})`,
+        `time() - min by (cluster, node) (${m.last_sync_success_timestamp_seconds})`,
+        `time() - max by (cluster, node) (${m.last_change_timestamp_seconds})`,
+        `sum by (cluster, node) (${m.rules})`,
+        `sum by (cluster, node) (${m.drift_repairs_total})`,
+        `sum by (cluster, node) (${m.foreign_masquerade_rules})`,
+      ],
+      {
+        cluster: 'Cluster',
+        node: 'Node',
+        version: 'Version',
+        dataplane: 'Dataplane',
+        hash: 'Config',
+        'Value #C': 'Last sync',
+        'Value #D': 'Last change',
+        'Value #E': 'Rules',
+        'Value #F': 'Drift repairs',
+        'Value #G': 'Foreign rules',
+      },
+      'Last sync',
+    ),
+  ],
+  'Config rollout': [
+    stat(
+      [4, 4],
+      'Configs in use',
+      'Number of different merged configs that agents hold now; it is more than one while a change rolls out.',
+      `count(count by (hash) (${m.config_info})) or vector(0)`,
+      ONE_IS_GOOD,
+    ),
+    stat(
+      [4, 4],
+      'On the config of their DaemonSet',
+      'Share of the nodes that need an agent and hold the config that most nodes of their DaemonSet hold; always of whole clusters, and only with kube-state-metrics.',
+      '(sum(max by (cluster, namespace, created_by_name) (count by (cluster, namespace, created_by_name, hash) (ip_masq_agent_config_info{cluster=~"$cluster"} * on (cluster, namespace, pod) group_left (created_by_name) max by (cluster, namespace, pod, created_by_name) (kube_pod_info{cluster=~"$cluster",created_by_kind="DaemonSet"})))) or vector(0)) / sum(max by (cluster, namespace, daemonset) (kube_daemonset_status_desired_number_scheduled{cluster=~"$cluster",daemonset=~"ip-masq-agent(-.+)?",daemonset!="ip-masq-agent-node-readiness"}))',
+      ALL_ARE_GOOD,
+      SHARE,
+    ),
+    stat(
+      [4, 4],
+      'Config files',
+      'Config files that agents merge, on the nodes with the fewest and with the most; 0 if the defaults apply.',
+      { fewest: `min(${m.config_files})`, most: `max(${m.config_files})` },
+      { orange: null, green: 1 },
+    ),
+    stat(
+      [4, 4],
+      'Conflicts',
+      'Conflicts between config files or within one, and what the checks find, on the node with the most.',
+      `max(sum by (cluster, node) (${m.config_problems})) or vector(0)`,
+      NONE_IS_GOOD,
+    ),
+    stat(
+      [4, 4],
+      'Last change',
+      'How long ago an agent last changed the rules of any node.',
+      `time() - max(${m.last_change_timestamp_seconds})`,
+      NEUTRAL,
+      AGE,
+    ),
+    stat(
+      [4, 4],
+      'Last valid reading',
+      'How long ago an agent last read its config files without an error, on the node where it is longest ago.',
+      `max(time() - ${m.config_last_valid_timestamp_seconds})`,
+      NEUTRAL,
+      AGE,
+    ),
+    series(
+      [8, 8],
+      'Nodes by config',
+      'How many nodes hold each merged config, by its hash: in a rollout one colour replaces another.',
+      { '{{hash}}': `count by (hash) (${m.config_info})` },
+      STACKED_STEPS,
+    ),
+    series(
+      [8, 8],
+      'Entries per node',
+      'Entries of the policy by what they ask for, on the node with the most.',
+      { '{{family}} {{verdict}}': `max by (family, verdict) (${m.config_entries})` },
+      STEPS,
+    ),
+    series(
+      [8, 8],
+      'Conflicts by kind',
+      'Conflicts between config files or within one, and what the checks find, on the node with the most of each kind.',
+      { '{{severity}} {{kind}}': `max by (severity, kind) (${m.config_problems})` },
+      STEPS,
+    ),
+    series(
+      [8, 8],
+      'Nodes by config file',
+      'How many nodes read each config file: a line that falls is a config file that vanishes.',
+      { '{{file}}': orNone('file', `count by (file) (${m.config_file_info})`) },
+      STACKED_STEPS,
+    ),
+    series(
+      [8, 8],
+      'Readings of the config files',
+      'How often agents read their config files, by whether these were valid; invalid config files do not change the rules.',
+      {
+        '{{result}}': `sum by (result) (rate(${m.config_loads_total}[$__rate_interval]))`,
+        'agents with an invalid config': `sum(1 - ${m.config_valid})`,
+      },
+      STACKED_LINES,
+      'ops',
+      { valid: 'green', invalid: 'red' },
+    ),
+    series(
+      [8, 8],
+      'Rules and elements',
+      'Rules and set elements that the policy needs in the kernel, on the nodes with the most and with the fewest.',
+      {
+        '{{family}} most': `max by (family) (${m.rules})`,
+        '{{family}} fewest': `min by (family) (${m.rules})`,
+      },
+      STEPS,
+    ),
+    series(
+      [12, 8],
+      'Errors of refused configs',
+      'Errors by kind of the configs that agents with --on-invalid-config=keep refuse.',
+      { '{{kind}}': orNone('kind', `max by (kind) (${m.config_errors})`) },
+      STEPS,
+    ),
+    series(
+      [12, 8],
+      'Nodes that refuse a config',
+      'Nodes whose agent keeps an older config, by the hash of the texts that it refuses.',
+      { '{{hash}}': orNone('hash', `count by (hash) (${m.config_refused_info})`) },
+      STACKED_STEPS,
+    ),
+  ],
+  'Reaction and sync times': [
+    stat(
+      [6, 4],
+      'Reaction, median',
+      'Half of the config changes in the shown time were in the kernel after at most this long.',
+      `histogram_quantile(0.5, sum by (le) (rate(${m.reaction_duration_seconds}[$__range])))`,
+      FAST,
+      SECONDS,
+    ),
+    stat(
+      [6, 4],
+      'Reaction, 99th percentile',
+      'Nearly all config changes in the shown time were in the kernel after at most this long.',
+      `histogram_quantile(0.99, sum by (le) (rate(${m.reaction_duration_seconds}[$__range])))`,
+      FAST,
+      SECONDS,
+    ),
+    stat(
+      [6, 4],
+      'Sync, median',
+      'Half of the syncs in the shown time took at most this long.',
+      `histogram_quantile(0.5, sum by (le) (rate(${m.sync_duration_seconds}[$__range])))`,
+      FAST,
+      SECONDS,
+    ),
+    stat(
+      [6, 4],
+      'Sync, 99th percentile',
+      'Nearly all syncs in the shown time took at most this long.',
+      `histogram_quantile(0.99, sum by (le) (rate(${m.sync_duration_seconds}[$__range])))`,
+      FAST,
+      SECONDS,
+    ),
+    series(
+      [12, 8],
+      'Reaction to config changes',
+      'From a change of the config files until the kernel holds it; there are points only when there were changes.',
+      {
+        median: `histogram_quantile(0.5, sum by (le) (rate(${m.reaction_duration_seconds}[$__rate_interval])))`,
+        '99th percentile': `histogram_quantile(0.99, sum by (le) (rate(${m.reaction_duration_seconds}[$__rate_interval])))`,
+      },
+      POINTS,
+      's',
+    ),
+    heatmap(
+      [12, 8],
+      'Reactions by duration',
+      'Number of config changes by the time that they took to reach the kernel.',
+      `sum by (le) (increase(${m.reaction_duration_seconds}[$__rate_interval]))`,
+    ),
+    series(
+      [12, 8],
+      'Sync duration',
+      'From the beginning of a sync until the kernel holds what the config says.',
+      {
+        '{{family}} median': `histogram_quantile(0.5, sum by (family, le) (rate(${m.sync_duration_seconds}[$__rate_interval])))`,
+        '{{family}} 99th percentile': `histogram_quantile(0.99, sum by (family, le) (rate(${m.sync_duration_seconds}[$__rate_interval])))`,
+      },
+      LINES,
+      's',
+    ),
+    heatmap(
+      [12, 8],
+      'Syncs by duration',
+      'Number of syncs by the time that they took.',
+      `sum by (le) (increase(${m.sync_duration_seconds}[$__rate_interval]))`,
+    ),
+  ],
+  'Drift and retries': [
+    series(
+      [6, 8],
+      'Drift repairs',
+      'Repairs of rules that another program changed, all families together, by that program as the kernel names it.',
+      { '{{program}}': orNone('program', `sum by (program) (${m.drift_repairs_total})`) },
+      STEPS,
+    ),
+    series(
+      [6, 8],
+      'Drift by difference',
+      'What repairs of rules that another program changed have found, since the start of the running agents; one repair can find several differences.',
+      { '{{found}}': orNone('found', `sum by (found) (${m.drift_differences_total})`) },
+      STEPS,
+    ),
+    series(
+      [6, 8],
+      'Retries',
+      'Retries since the start of the running agents: busy means a lock, raced means that the kernel changed in between.',
+      { '{{reason}}': orNone('reason', `sum by (reason) (${m.sync_retries_total})`) },
+      STEPS,
+    ),
+    series(
+      [6, 8],
+      'Waiting for locks',
+      'Share of its time that an agent waits for a busy kernel or xtables lock: the average, and the node with the most.',
+      {
+        most: `max(rate(${m.lock_wait_seconds_total}[$__rate_interval]))`,
+        average: `avg(rate(${m.lock_wait_seconds_total}[$__rate_interval]))`,
+      },
+      LINES,
+      'percentunit',
+    ),
+    table(
+      [16, 7],
+      'Drift by node',
+      "Nodes where another program changes the agent's rules, and what was found, since the start of that agent.",
+      [orNone('node', `sum by (cluster, node, family, found) (${m.drift_differences_total}) > 0`)],
+      { cluster: 'Cluster', node: 'Node', family: 'Family', found: 'Found', Value: 'Repairs' },
+      'Repairs',
+    ),
+    stat(
+      [4, 7],
+      'Rules contested',
+      "Nodes where another program changes the agent's rules so often that no sync finds them.",
+      `count(${m.rules_contested} == 1) or vector(0)`,
+      NONE_IS_GOOD,
+    ),
+    stat(
+      [4, 7],
+      'Without netlink',
+      'Agents whose netlink fails, so that only the resync finds drift.',
+      `count(${m.netlink_active} == 0) or vector(0)`,
+      NONE_IS_GOOD,
+    ),
+  ],
+  'Foreign rules': [
+    stat(
+      [4, 8],
+      'Nodes with foreign rules',
+      'Nodes where foreign rules may masquerade what the config leaves alone.',
+      `count(sum by (cluster, node) (${m.foreign_masquerade_rules}) > 0) or vector(0)`,
+      NONE_IS_GOOD,
+    ),
+    series(
+      [10, 8],
+      'Foreign masquerade rules',
+      'Rules of other programs that may masquerade what the config leaves alone, by author, and those that are accepted.',
+      {
+        '{{author}} {{family}}': orNone('author', `sum by (family, author) (${m.foreign_masquerade_rules})`),
+        'accepted: {{author}} {{family}}': `sum by (family, author) (${m.accepted_foreign_rules})`,
+        'exempting: {{author}} {{family}}': orNone(
+          'family',
+          `sum by (family, author) (${m.foreign_exemption_rules})`,
+        ),
+      },
+      STEPS,
+    ),
+    table(
+      [10, 8],
+      'Foreign rules by node',
+      'Foreign rules by node that may masquerade what the config leaves alone; the log and "ip-masq-agent doctor" name them.',
+      [orNone('node', `sum by (cluster, node, family, author) (${m.foreign_masquerade_rules}) > 0`)],
+      { cluster: 'Cluster', node: 'Node', author: 'Author', family: 'Family', Value: 'Rules' },
+      'Rules',
+    ),
+    series(
+      [24, 8],
+      'Routes to pods that are masqueraded',
+      'Routes to pods that the config masquerades, all nodes together: if there are any, a range of pods is missing in nonMasqueradeCIDRs.',
+      { '{{family}}': `sum by (family) (${m.masqueraded_pod_routes})` },
+      STEPS,
+    ),
+  ],
+  Traffic: [
+    series(
+      [16, 9],
+      'New connections',
+      'New connections, by their first packets: masqueraded, or left alone, by the config file that asks for it.',
+      {
+        'masqueraded {{family}}': `sum by (family) (rate(${m.masqueraded_connections_total}[$__rate_interval]))`,
+        'left alone, {{file}}': `sum by (file) (rate(${m.not_masqueraded_connections_total}[$__rate_interval]))`,
+        'left alone, from elsewhere, {{family}}': `sum by (family) (rate(${m.connections_from_elsewhere_total}[$__rate_interval]))`,
+      },
+      STACKED_LINES,
+      'cps',
+    ),
+    series(
+      [8, 9],
+      'Masqueraded share',
+      'Share of the new connections that are masqueraded.',
+      {
+        masqueraded: `sum(rate(${m.masqueraded_connections_total}[$__rate_interval])) / (sum(rate(${m.masqueraded_connections_total}[$__rate_interval])) + sum(rate(${m.not_masqueraded_connections_total}[$__rate_interval])))`,
+      },
+      LINES,
+      'percentunit',
+    ),
+    series(
+      [8, 8],
+      'Connections with an old verdict',
+      'Connections that keep the verdict from before a change, by what still happens to them; always 0 with --stale-flows=off, without netlink and in legacy mode.',
+      { '{{protocol}}, {{verdict}}': orNone('protocol', `sum by (protocol, verdict) (${m.stale_flows})`) },
+      STEPS,
+    ),
+    series(
+      [8, 8],
+      'Source ports in use',
+      'The highest share of source ports that a node uses for one destination and its port; at 100% new connections to it fail.',
+      {
+        '{{family}}': orNone('family', `max by (family) (${m.port_usage_ratio})`),
+        'connection tracking': `max(${m.conntrack_usage_ratio}) or on () vector(0)`,
+      },
+      STEPS,
+      'percentunit',
+    ),
+    series(
+      [8, 8],
+      'Ranges of node addresses',
+      'Ranges of masqueradeAddresses, all nodes together, by how many addresses of the node they hold; with none, the kernel chooses the address, and always 0 while no config lists any.',
+      { '{{found}}': orNone('found', `sum by (found) (${m.masquerade_address_ranges})`) },
+      STEPS,
+    ),
+    series(
+      [24, 8],
+      'Packets that conntrack refuses',
+      'Packets of no connection that would leave with the address of a pod, such as a FIN after its connection has expired: counted, or dropped with --invalid-packets=drop.',
+      {
+        '{{family}}': orNone(
+          'family',
+          `sum by (family) (rate(${m.invalid_packets_total}[$__rate_interval]))`,
+        ),
+        'connection tracking is full': `sum(rate(${m.conntrack_drops_total}[$__rate_interval]))`,
+      },
+      STEPS,
+      'pps',
+    ),
+  ],
+  Process: [
+    series(
+      [12, 8],
+      'Memory',
+      'Resident memory of the agents: the median, and the node with the most.',
+      {
+        most: `max(process_resident_memory_bytes${SELECTED} and on (cluster, job, instance) ${m.build_info})`,
+        median: `quantile(0.5, process_resident_memory_bytes${SELECTED} and on (cluster, job, instance) ${m.build_info})`,
+      },
+      LINES,
+      'bytes',
+    ),
+    series(
+      [12, 8],
+      'CPU',
+      'Share of one core that the agents use: the median, and the node with the most.',
+      {
+        most: `max(rate(process_cpu_seconds_total${SELECTED}[$__rate_interval]) and on (cluster, job, instance) ${m.build_info})`,
+        median: `quantile(0.5, rate(process_cpu_seconds_total${SELECTED}[$__rate_interval]) and on (cluster, job, instance) ${m.build_info})`,
+      },
+      LINES,
+      'percentunit',
+    ),
+  ],
+};
+
+const FRAME = {
+  __inputs: [
+    {
+      name: 'DS_PROMETHEUS',
+      label: 'Prometheus',
+      description: 'The Prometheus that scrapes the agents',
+      type: 'datasource',
+      pluginId: 'prometheus',
+      pluginName: 'Prometheus',
+    },
+  ],
+  __elements: {},
+  __requires: [
+    { type: 'grafana', id: 'grafana', name: 'Grafana', version: '10.0.0' },
+    { type: 'datasource', id: 'prometheus', name: 'Prometheus', version: '1.0.0' },
+    { type: 'panel', id: 'bargauge', name: 'Bar gauge', version: '' },
+    { type: 'panel', id: 'heatmap', name: 'Heatmap', version: '' },
+    { type: 'panel', id: 'stat', name: 'Stat', version: '' },
+    { type: 'panel', id: 'table', name: 'Table', version: '' },
+    { type: 'panel', id: 'timeseries', name: 'Time series', version: '' },
+  ],
+  annotations: {
+    list: [
+      {
+        builtIn: 1,
+        datasource: { type: 'grafana', uid: '-- Grafana --' },
+        enable: true,
+        hide: true,
+        iconColor: 'rgba(0, 211, 255, 1)',
+        name: 'Annotations & Alerts',
+        type: 'dashboard',
+      },
+    ],
+  },
+  description:
+    'What ip-masq-agent does on all nodes: health, config rollout, reaction times, drift, foreign rules, traffic.',
+  editable: true,
+  fiscalYearStartMonth: 0,
+  graphTooltip: 1,
+  id: null,
+  links: [],
+  liveNow: false,
+  refresh: '1m',
+  schemaVersion: 38,
+  style: 'dark',
+  tags: ['kubernetes', 'network', 'ip-masq-agent'],
+  time: { from: 'now-6h', to: 'now' },
+  timepicker: {},
+  timezone: '',
+  title: 'ip-masq-agent',
+  uid: 'ip-masq-agent',
+  version: 1,
+  weekStart: '',
+};
+
+/** The dashboard as Grafana imports it. The first two rows are open. */
+export function dashboard() {
+  const panels: unknown[] = [];
+  let id = 0;
+  let y = 0;
+  for (const [index, [title, row]] of Object.entries(ROWS).entries()) {
+    const collapsed = index > 1;
+    const head = { type: 'row', id: ++id, title, collapsed, gridPos: { h: 1, w: 24, x: 0, y } };
+    const { placed, bottom } = layOut(row, y + 1);
+    const numbered = placed.map((panel) => ({ ...panel, id: ++id }));
+    panels.push(...(collapsed ? [{ ...head, panels: numbered }] : [head, ...numbered]));
+    y = collapsed ? y + 1 : bottom;
+  }
+  return { ...FRAME, panels, templating: { list: variables() } };
+}
+
+function variables() {
+  const source = {
+    current: { selected: true, text: 'Prometheus', value: `\${DS_PROMETHEUS}` },
+    hide: 0,
+    includeAll: false,
+    label: 'Data source',
+    multi: false,
+    name: 'datasource',
+    options: [],
+    query: 'prometheus',
+    refresh: 1,
+    regex: '',
+    skipUrlSync: false,
+    type: 'datasource',
+  };
+  const late = {
+    current: { selected: true, text: '3 minutes', value: '180' },
+    description: 'Three resync intervals, the limit that /readyz uses',
+    hide: 0,
+    includeAll: false,
+    label: 'Late after',
+    multi: false,
+    name: 'late',
+    options: [
+      { selected: true, text: '3 minutes', value: '180' },
+      { selected: false, text: '15 minutes', value: '900' },
+      { selected: false, text: '1 hour', value: '3600' },
+      { selected: false, text: '3 hours', value: '10800' },
+    ],
+    query: '3 minutes : 180, 15 minutes : 900, 1 hour : 3600, 3 hours : 10800',
+    queryValue: '',
+    skipUrlSync: false,
+    type: 'custom',
+  };
+  return [
+    source,
+    chosen('Cluster', 'cluster', `${METRIC_PREFIX}build_info`),
+    chosen('Node', 'node', `${METRIC_PREFIX}build_info{cluster=~"$cluster"}`),
+    late,
+  ];
+}
+
+/** A variable with the values of a label, all of which are chosen at first. */
+function chosen(label: string, name: string, metric: string) {
+  const query = `label_values(${metric}, ${name})`;
+  return {
+    ...{ name, label, type: 'query', datasource: DATASOURCE, definition: query },
+    query: { qryType: 1, query, refId: 'PrometheusVariableQueryEditor-VariableQuery' },
+    ...{ allValue: '.*', current: { selected: true, text: ['All'], value: ['$__all'] } },
+    ...{
+      includeAll: true,
+      multi: true,
+      hide: 0,
+      options: [],
+      refresh: 2,
+      regex: '',
+      skipUrlSync: false,
+      sort: 1,
+    },
+  };
+}
+
+/** The query, or if it has no answer, 0 with the label "none". */
+function orNone(label: string, query: string): string {
+  return `${query} or on () label_replace(vector(0), "${label}", "none", "", "")`;
+}

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
+import { renderChain, renderJump, renderQuotedJump } from '../../../lib/dataplane/iptables/chain.ts';
+import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
+import { examine } from '../../../lib/doctor/examine.ts';
+import { FINDING_MEANING } from '../../../lib/doctor/finding.ts';
+import { holderFindings, orderFindings } from '../../../lib/doctor/rule-findings.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
+import { checksOf } from '../../../lib/policy/checks.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { prefixFrom } from '../cidr/support.ts';
+import { directoryOf, mergedOf, OPTIONS } from '../config/support.ts';
+import { OWN } from '../foreign/support.ts';
+
+/** A node, as far as it differs from one that only lacks the agent's process, and netlink. */
+interface Node {
+  /** Undefined if there is no config directory. */
+  readonly files?: Readonly<Record<string, string>> | undefined;
+  /** Rules of IPv4 in `nat`, as `iptables -S` prints them. */
+  readonly nft?: readonly string[];
+  readonly legacy?: readonly string[];
+  /** Tools that are not installed. */
+  readonly without?: RegExp;
+  readonly version?: string;
+  /** What each other command of iptables prints to standard error when it fails. */
+  readonly failure?: string;
+  readonly proc?: Readonly<Record<string, string>>;
+  readonly options?: Partial<DataplaneOptions>;
+  readonly findPods?: Parameters<typeof examine>[0]['findPods'];
+}
+
+const CONFIG = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.0.0.0/8]' };
+const ADDRESS = {
+  'ip-masq-a':
+    'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 203.0.113.0/24}]',
+};
+const RULES = { chain: OWN, randomFully: true, toPorts: [] };
+const CHAIN = renderChain(compilePolicy(mergedOf(CONFIG), 'IPv4'), RULES).map(
+  ({ chain, spec }) => `-A ${chain} ${spec}`,
+);
+const JUMP = `-A POSTROUTING ${renderJump(OWN)}`;
+const V2 = `-A POSTROUTING ${renderQuotedJump(OWN)}`;
+const RETURN = '-A POSTROUTING -s 10.0.0.9/32 -j RETURN';
+const POD = { family: 'IPv4', range: prefixFrom('172.16.0.0/12'), routes: 1 } as const;
+const FULL = {
+  '/proc/sys/net/netfilter/nf_conntrack_count': '95',
+  '/proc/sys/net/netfilter/nf_conntrack_max': '100',
+};
+
+/** Nodes, and the kinds of all that is found there. Without netlink, nftables is not read. */
+const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
+  ['no agent', {}, 'no-agent not-read'],
+  ['no config directory', { files: undefined }, 'config-unreadable no-agent not-read'],
+  ['an invalid config', { files: { 'ip-masq-a': 'masqLinkLocal: 1' } }, 'config-invalid no-agent not-read'],
+  ['no config file', { files: {} }, 'config-empty no-agent out-of-sync not-read'],
+  [
+    'nothing inside',
+    { files: { 'ip-masq-a': 'nonMasqueradeCIDRs: []' } },
+    'nothing-inside no-agent out-of-sync not-read',
+  ],
+  [
+    'an address that the node does not have',
+    { files: ADDRESS },
+    'node-address no-agent out-of-sync not-read',
+  ],
+  [
+    'pods outside',
+    { findPods: async () => [{ ...POD, message: '', evidence: [], remedy: '' }] },
+    'pods-masqueraded no-agent not-read',
+  ],
+  [
+    'routes that cannot be read',
+    { findPods: () => Promise.reject(new NetlinkError('denied', 'x', 'EPERM')) },
+    'not-read no-agent not-read',
+  ],
+  ['no capability', { proc: { '/proc/self/status': 'CapEff:\t0000000000000000' } }, 'no-capability'],
+  ['no iptables', { without: /./ }, 'tool-missing'],
+  ['no ip6tables', { without: /^ip6tables/ }, 'no-agent not-read'],
+  ['no iptables-restore', { without: /restore/ }, 'no-agent tool-missing not-read'],
+  ['an old iptables', { version: '1.4.21' }, 'tool-missing'],
+  ['a kernel that refuses', { failure: 'Permission denied' }, 'kernel-refused'],
+  ['a missing rule', { nft: [...CHAIN.slice(1), JUMP] }, 'no-agent out-of-sync not-read'],
+  ['the jump of v2', { nft: [...CHAIN, V2] }, 'older-agent not-read'],
+  ['a rule behind the jump', { nft: [...CHAIN, JUMP, RETURN] }, 'no-agent jump-not-last not-read'],
+  [
+    'a foreign rule that masquerades',
+    { nft: ['-A POSTROUTING -d 10.5.0.0/16 -j MASQUERADE', ...CHAIN, JUMP] },
+    'no-agent foreign-rule not-read',
+  ],
+  [
+    'a foreign rule that exempts',
+    { nft: ['-A POSTROUTING -d 8.0.0.0/8 -j ACCEPT', ...CHAIN, JUMP] },
+    'no-agent foreign-exemption not-read',
+  ],
+  ['Cilium', { proc: { '/proc/net/dev': ' cilium_host: 0' } }, 'bpf-masquerade no-agent not-read'],
+  ['rules in both modes', { legacy: [RETURN] }, 'no-agent not-read both-modes'],
+  ['a chain in the other mode', { legacy: CHAIN }, 'no-agent not-read chain-elsewhere'],
+  [
+    'packets that nothing drops',
+    { options: { invalidPackets: 'drop' } },
+    'no-agent invalid-packets not-read',
+  ],
+  ['a full conntrack', { proc: FULL }, 'conntrack-full no-agent not-read'],
+  ['no forwarding', { proc: { '/proc/sys/net/ipv4/ip_forward': '0\n' } }, 'forwarding-off no-agent not-read'],
+];
+
+describe('the doctor', () => {
+  const all = new Set<string>();
+
+  for (const [what, node, found] of NODES)
+    it(`finds ${what}`, async () => {
+      const kinds = (await examined(node)).map(({ kind }) => kind);
+      for (const kind of kinds) all.add(kind);
+      assert.equal(kinds.join(' '), found);
+    });
+
+  it('finds that kube-proxy may run behind the agent, unless that is accepted', () => {
+    const chain = { family: 'IPv4', chainText: '' } as const;
+    const node = { baseChains: [], unread: [], skipped: [], samePriority: [chain] };
+    assert.deepEqual(orderFindings(node, ['kube-proxy']), []);
+    const [finding, ...others] = orderFindings(node, []);
+    assert.deepEqual(others, []);
+    all.add(`${finding?.kind}`);
+  });
+
+  it('finds an agent that does not answer, and nothing if it answers', () => {
+    const survey = { used: [], others: [] } as unknown as Parameters<typeof holderFindings>[1];
+    const agent = { kind: 'agent', pid: 7, introduction: { version: 'v1', flags: [] } } as const;
+    assert.deepEqual(holderFindings(agent, survey), []);
+    const [finding] = holderFindings({ ...agent, introduction: undefined }, survey);
+    all.add(`${finding?.kind}`);
+  });
+
+  it('finds each kind here', () => {
+    assert.deepEqual([...all].toSorted(), Object.keys(FINDING_MEANING).toSorted());
+  });
+});
+
+async function examined(node: Node) {
+  const { files } = { files: CONFIG, ...node };
+  await using dir = await directoryOf(files ?? {});
+  const { findings } = await examine({
+    loading: {
+      configDir: files === undefined ? `${dir.path}/absent` : dir.path,
+      config: { ...OPTIONS, families: ['IPv4'], checkVerdicts: checksOf(['IPv4'], []) },
+      resyncInterval: 1,
+    },
+    dataplane: { ...RULES, backend: 'iptables', mode: 'nft', ...node.options },
+    host: hostOf(node),
+    acceptForeign: [],
+    findPods: node.findPods ?? (async () => []),
+    retry: { timeoutMs: 0, signal: new AbortController().signal, onRetry: () => {} },
+  });
+  return findings;
+}
+
+/** A machine without netlink, whose iptables prints the rules of the node. */
+function hostOf({
+  nft = [...CHAIN, JUMP],
+  legacy,
+  proc = {},
+  without,
+  version = '1.8.9',
+  failure,
+}: Node): Host {
+  const nat: Readonly<Record<string, readonly string[]>> = {
+    ...{ 'iptables-nft': nft, 'ip6tables-nft': [] },
+    ...(legacy && { 'iptables-legacy': legacy, 'ip6tables-legacy': [] }),
+  };
+  const tables = legacy && { '/proc/net/ip_tables_names': 'nat\n' };
+  return {
+    readText: async (path) => ({ ...tables, ...proc })[path] ?? '',
+    run: async (file, args) => {
+      const lines = nat[file.replace('-restore', '')];
+      if (lines === undefined || without?.test(file)) throw new DataplaneError('missing', file, '');
+      const mode = /nft/.test(file) ? 'nf_tables' : 'legacy';
+      if (args[0] === '--version') return printed(`iptables v${version} (${mode})`);
+      if (failure !== undefined) return { code: 4, stdout: '', stderr: failure };
+      const [table, command = '', chain = ''] = args.slice(args.indexOf('-t') + 1);
+      return queried(table === 'nat' ? lines : [], command, chain);
+    },
+  };
+}
+
+const printed = (stdout: string) => ({ code: 0, stdout, stderr: '' });
+
+/** What iptables answers to -S, -C and -n -L. */
+function queried(nat: readonly string[], command: string, chain: string) {
+  if (command === '-n') return printed(`Chain ${OWN} (1 references)\n`);
+  const lines = nat.filter((line) => line.startsWith(`-A ${chain} `));
+  const isBuiltIn = /^[A-Z]+$/.test(chain);
+  if (command === '-S' && (isBuiltIn || lines.length > 0))
+    return printed([isBuiltIn ? `-P ${chain} ACCEPT` : `-N ${chain}`, ...lines, ''].join('\n'));
+  return { code: command === '-C' ? 2 : 1, stdout: '', stderr: 'No chain/target/match by that name.' };
+}
