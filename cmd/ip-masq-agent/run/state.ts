@@ -6,13 +6,13 @@ import type { Recorder } from '../../../lib/status/recorder.ts';
 import type { FlagValues } from '../flags.ts';
 import { familiesWithoutRules } from './without-config.ts';
 
-export interface State extends LastValid {
+export interface KeptConfig extends LastValid {
   /** Keeps the config of a sync for the next run. */
   keep(sync: Sync): Promise<void>;
 }
 
 /** Where the last valid config outlives the process; undefined if --state-dir names no directory. */
-export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): State | undefined {
+export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): KeptConfig | undefined {
   const dir = flags['state-dir'];
   if (dir === '') return undefined;
   let opened: LastValidConfig | undefined;

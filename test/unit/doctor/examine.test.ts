@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Family } from '../../../lib/cidr/address.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import { renderChain, renderJump, renderQuotedJump } from '../../../lib/dataplane/iptables/chain.ts';
@@ -43,7 +44,6 @@ const CHAIN = renderChain(compilePolicy(mergedOf(CONFIG), 'IPv4'), RULES).map(
 const JUMP = `-A POSTROUTING ${renderJump(OWN)}`;
 const V2 = `-A POSTROUTING ${renderQuotedJump(OWN)}`;
 const RETURN = '-A POSTROUTING -s 10.0.0.9/32 -j RETURN';
-const POD = { family: 'IPv4', range: prefixFrom('172.16.0.0/12'), routes: 1 } as const;
 const FULL = {
   '/proc/sys/net/netfilter/nf_conntrack_count': '95',
   '/proc/sys/net/netfilter/nf_conntrack_max': '100',
@@ -65,11 +65,8 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
     { files: ADDRESS },
     'node-address no-agent out-of-sync not-read',
   ],
-  [
-    'pods outside',
-    { findPods: async () => [{ ...POD, message: '', evidence: [], remedy: '' }] },
-    'pods-masqueraded no-agent not-read',
-  ],
+  ['pods outside', { findPods: podsOf('IPv4') }, 'pods-masqueraded no-agent not-read'],
+  ['pods of a family without rules', { findPods: podsOf('IPv6') }, 'pods-without-rules no-agent not-read'],
   [
     'routes that cannot be read',
     { findPods: () => Promise.reject(new NetlinkError('denied', 'x', 'EPERM')) },
@@ -103,7 +100,11 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
     'no-agent invalid-packets not-read',
   ],
   ['a full conntrack', { proc: FULL }, 'conntrack-full no-agent not-read'],
-  ['no forwarding', { proc: { '/proc/sys/net/ipv4/ip_forward': '0\n' } }, 'forwarding-off no-agent not-read'],
+  [
+    'no forwarding',
+    { proc: { '/proc/sys/net/ipv4/conf/all/forwarding': '0\n' } },
+    'forwarding-off no-agent not-read',
+  ],
 ];
 
 describe('the doctor', () => {
@@ -134,9 +135,18 @@ describe('the doctor', () => {
   });
 
   it('finds each kind here', () => {
+    // Only nf_tables can have such a rule, which is read over netlink.
+    all.add('stateless-nat');
     assert.deepEqual([...all].toSorted(), Object.keys(FINDING_MEANING).toSorted());
   });
 });
+
+/** A node with pods of a family, which any policy of it masquerades. */
+function podsOf(family: Family): NonNullable<Node['findPods']> {
+  const range = prefixFrom(family === 'IPv4' ? '172.16.0.0/12' : 'fd00::/8');
+  const found = { family, range, routes: 1, message: '', evidence: [], remedy: '' };
+  return async (policies) => (policies.some((policy) => policy.family === family) ? [found] : []);
+}
 
 async function examined(node: Node) {
   const { files } = { files: CONFIG, ...node };
