@@ -84,11 +84,12 @@ export function createReader(
     get missedAt(): ReadonlyMap<string, number> {
       return vanished?.missedAt ?? new Map();
     },
-    /** Milliseconds until the config files are to be read again without a change; undefined before they have been valid. */
-    get interval(): number | undefined {
-      if (valid === undefined) return undefined;
-      const ends = Array.from(vanished?.endsAt.values() ?? [], (at) => Math.max(SOON_MS, at - Date.now()));
-      return Math.min(resyncInterval(valid, loading), ...ends);
+    /** Milliseconds until the config files are to be read again without a change. */
+    get interval(): number {
+      const usual = valid === undefined ? loading.resyncInterval : resyncInterval(valid, loading);
+      const now = Date.now();
+      const ends = [...(vanished?.endsAt.values() ?? [])].filter((at) => at > now);
+      return Math.min(usual, ...ends.map((at) => at - now + SOON_MS));
     },
     /**
      * Reads the config files. If the result has changed, logs the config and its problems.

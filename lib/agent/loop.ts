@@ -2,7 +2,6 @@ import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane, Plan } from '../dataplane/dataplane.ts';
-import { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
@@ -14,6 +13,7 @@ import {
   type OwnAddress,
   type Policy,
 } from '../policy/policy.ts';
+import { errorMessage } from '../text/error.ts';
 import {
   createReader,
   keepDecision,
@@ -134,9 +134,9 @@ export interface Sync {
 }
 
 /**
- * Syncs the kernel with the config files, once for each trigger. An error in the config files ends the loop before the kernel
- * is changed: the rules stay as they are, or come back from the last valid config if a reboot has taken them. With
- * `hasRulesToKeep`, the loop goes on with the last valid config.
+ * Syncs the kernel with the config files, once for each trigger. An error in the config files ends the loop, and the rules stay
+ * as they are; if a reboot has taken them, those of the last valid config are written before. With `hasRulesToKeep`, the loop
+ * goes on with the last valid config.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
@@ -161,14 +161,15 @@ export async function* syncs(
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
     if (needsConfig(trigger.reason))
       await retrying(() => reader.read(), retry).catch(async (error: unknown) => {
+        // Only the first reading can have restored a config; the loop goes on with it if it keeps one, and ends otherwise.
         if (error instanceof InvalidConfigError && reader.restored !== undefined)
           error.consequence = await restoreRules(reader.restored, trigger, options, { retry, observer, log });
         throw error;
       });
     await lock();
-    const { valid } = reader;
+    const { valid, missedAt, interval } = reader;
     if (valid === undefined) {
-      yield { kind: 'no valid config', interval: loading.resyncInterval };
+      yield { kind: 'no valid config', interval };
       continue;
     }
     const last = compiled;
@@ -180,10 +181,9 @@ export async function* syncs(
     const { written, used } = await syncOrFallBack(policies, opened, trigger, context);
     opened = used;
     applied = policies;
-    // Only syncs that other programs cause are paced by what they cost.
+    // Only what other programs cause is paced by it.
     const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
     const { dataplane } = opened;
-    const { missedAt, interval = loading.resyncInterval } = reader;
     const { configFiles } = valid;
     yield { kind: 'synced', configFiles, missedAt, policies, dataplane, ...written, cost, interval };
   }
@@ -204,19 +204,23 @@ async function restoreRules(
   const families = (await lastValid?.familiesWithoutRules()) ?? [];
   if (families.length === 0)
     return `the rules on this node do not change; its last valid config is of ${since}`;
+  const had = `this node had no rules for ${families.join(' and ')}`;
+  const those = `those of its last valid config, of ${since},`;
   try {
     await lock();
-    const { policies } = compile(config, undefined, families, ownAddresses, log);
+    const { policies } = await retrying(
+      async () => compile(config, undefined, families, ownAddresses, log),
+      retry,
+    );
     const opened = announceDataplane(await retrying(open, retry), observer, log);
-    await syncOrFallBack(policies, opened, trigger, {
-      ...telling,
-      applied: undefined,
-      policyChanges: undefined,
-    });
-    return `this node had no rules, and has those of its last valid config of ${since} now`;
+    const first = { ...telling, applied: undefined, policyChanges: undefined };
+    const { written } = await syncOrFallBack(policies, opened, trigger, first);
+    return written.inSync
+      ? `${had}, and has ${those} now`
+      : `${had}; ${those} were written, but another program has changed them since`;
   } catch (error) {
-    if (!(error instanceof DataplaneError)) throw error;
-    return `this node has no rules, and those of its last valid config of ${since} cannot be written: ${error.message}`;
+    // The config is why the agent ends.
+    return `${had}, and ${those} cannot be written: ${errorMessage(error)}`;
   }
 }
 

@@ -35,6 +35,9 @@ export function startTrigger(): Trigger {
   return { reason: 'start', since: performance.now() };
 }
 
+/** How long no file of a plain directory may change before all are read: there can be very many events, of one change each. */
+const QUIET_MS = 100;
+
 /**
  * The events after which the agent syncs: the start, each change of the config files, of nf_tables and of the node's
  * addresses, each signal, and each resync. All events during a sync make one trigger.
@@ -137,6 +140,7 @@ export class Triggers implements AsyncIterable<Trigger> {
    * tries again.
    */
   #watch(): void {
+    let quiet: NodeJS.Timeout | undefined;
     try {
       const { dev, ino, birthtimeNs } = statSync(this.#dir, { bigint: true });
       // A file system may give a new directory the number of one that is gone.
@@ -153,9 +157,14 @@ export class Triggers implements AsyncIterable<Trigger> {
           // The directory itself was moved or removed, or a file has its name.
           if (isItself) watcher.close();
           const isFile = () => isConfigFileName(String(name)) && !existsSync(join(this.#dir, DATA_LINK));
-          if (isItself || name === DATA_LINK || isFile()) this.add('change');
+          if (isItself || name === DATA_LINK) this.add('change');
+          else if (isFile()) {
+            clearTimeout(quiet);
+            quiet = setTimeout(() => this.add('change'), QUIET_MS);
+          }
         })
         .on('close', () => {
+          clearTimeout(quiet);
           if (this.#watcher === watcher) this.#watched = undefined;
         })
         .on('error', (error) => {

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { createNode, jsonLines, type NodeLab, type RunningAgent, SERVED } from './support.ts';
+import { createNode, type NodeLab, type RunningAgent, SERVED } from './support.ts';
 
 const NODE_ADDRESS = '192.0.2.1';
 const CONFIG = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
@@ -96,13 +94,6 @@ describe('the endpoints of the agent', () => {
     await agent.stop();
   });
 
-  for (const flag of ['--metrics-bind-address', '--scrape-bind-address'])
-    it(`end the agent if the node does not have the address of ${flag}, with its rules in the kernel`, async () => {
-      await using node = await createNode();
-      await node.volume({ 'ip-masq-a': CONFIG });
-      await cannotListen(node, flag, '192.0.2.77:9614', /: the node has no such address$/);
-    });
-
   it('are none where the address is empty', async () => {
     await using node = await createNode();
     const agent = node.start('--metrics-bind-address=', '--resync-interval=100ms', '--v=3');
@@ -111,23 +102,3 @@ describe('the endpoints of the agent', () => {
     await agent.stop();
   });
 });
-
-/** What kubelet is told, and the log: what has failed, why, and what to do. */
-async function cannotListen(node: NodeLab, flag: string, address: string, why: RegExp): Promise<void> {
-  const file = join(node.dir, 'termination-log');
-  await writeFile(file, '', { mode: 0o666 });
-  const { code, stderr } = await node.agent(
-    `${flag}=${address}`,
-    '--masq-chain=SECOND',
-    `--termination-log=${file}`,
-  );
-  assert.equal(code, 1);
-  const message = await readFile(file, 'utf8');
-  const remedy = `; choose another ${flag}, or an empty one for no server\n`;
-  assert.ok(message.startsWith('cannot listen on ') && message.endsWith(remedy), message);
-  const reason = message.slice('cannot listen on '.length, -remedy.length);
-  assert.ok(reason.startsWith(`${address}: listen E`), message);
-  assert.match(reason.replace(/ \((.*)\)$/, ': $1'), why);
-  assert.equal(jsonLines(stderr).at(-1)?.['msg'], message.trim());
-  assert.match(await node.iptables('-S', 'SECOND'), /10\.1\.0\.0\/16/);
-}

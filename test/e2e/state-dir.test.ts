@@ -43,7 +43,7 @@ describe('an invalid config after a reboot', () => {
       assert.equal(first.code, 3, first.stderr);
       assert.match(
         first.stderr,
-        /this node had no rules, and has those of its last valid config of 20\S+ now/,
+        /this node had no rules for IPv4, and has those of its last valid config, of 20\S+, now/,
       );
       assert.ok(await hasRules(node));
       const generation = await node.run('nft', '-a', 'list', 'ruleset');

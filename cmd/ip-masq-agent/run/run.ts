@@ -146,6 +146,10 @@ interface Surroundings {
 function afterOnly(surroundings: Surroundings): (step: TriggerResult) => Promise<void> {
   return async (step) => {
     if (step.kind === 'no valid config') return;
+    if (!step.inSync)
+      throw new SystemError(
+        'another program has changed the rules before they were read back: find it, or run without --once, which repairs them',
+      );
     const leftovers = await openLeftovers(surroundings, step);
     const failure = await leftovers.removeOnce(step.dataplane, step.policies);
     if (failure !== undefined) surroundings.log.warn(failure);
