@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -84,8 +84,12 @@ describe('the JSON output fits its schema:', () => {
     for (const command of commands) it(command, () => fits(output, command));
 
   it('status, with a valid config and an invalid one', async () => {
+    const other = join(node.configDir, 'ip-masq-b');
+    await writeFile(other, '');
     const agent = node.start('--on-invalid-config=keep', '--resync-interval=1h');
     await agent.logged(/"reason":"start"/);
+    await rm(other);
+    await agent.logged(/ip-masq-b is gone/);
     await fits('status', 'status');
     await writeFile(join(node.configDir, 'ip-masq-a'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
     await agent.logged(/stays in use/);
