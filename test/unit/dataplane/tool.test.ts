@@ -188,8 +188,8 @@ describe('an installed iptables', () => {
 });
 
 for (const [how, netlink, ownHost] of [
-  ['started by Node.js', undefined, 'module.systemHost(1000)'],
-  ['started over the native module', new Netlink(ownSockets, () => {}), 'module.systemHost(1000, {})'],
+  ['started by Node.js', undefined, 'module.systemHost(3000)'],
+  ['started over the native module', new Netlink(ownSockets, () => {}), 'module.systemHost(3000, {})'],
 ] as const)
   describe(`a tool of the system, ${how}`, () => {
     // Folders on the PATH that the tests' user may not enter would make a missing tool a refused one.
@@ -200,7 +200,8 @@ for (const [how, netlink, ownHost] of [
     after(() => {
       process.env['PATH'] = path;
     });
-    const host = systemHost(300, netlink);
+    const host = systemHost(30_000, netlink);
+    const hasty = systemHost(300, netlink);
 
     it('gets its arguments and input as they are', async () => {
       const { stdout } = await host.run('cat', ['-', '/dev/null'], '$(id) `id` "\'\n');
@@ -214,11 +215,11 @@ for (const [how, netlink, ownHost] of [
 
     it('that does not end is killed and refused', async () => {
       const message = /did not end within 300 ms/;
-      await assert.rejects(host.run('sleep', ['60']), { failure: 'refused', message });
+      await assert.rejects(hasty.run('sleep', ['60']), { failure: 'refused', message });
     });
 
     it('that leaves a grandchild behind does not keep the agent waiting for it', async () => {
-      await assert.rejects(host.run('perl', ['-e', 'fork or sleep 60; sleep 60']), { failure: 'refused' });
+      await assert.rejects(hasty.run('perl', ['-e', 'fork or sleep 60; sleep 60']), { failure: 'refused' });
     });
 
     it('that prints without end is killed and refused', async () => {
@@ -230,7 +231,7 @@ for (const [how, netlink, ownHost] of [
       await using agent = await runWithFewFiles(
         'lib/dataplane/host.ts',
         `
-      const running = ${ownHost}.run('sleep', ['0.7']);
+      const running = ${ownHost}.run('sleep', ['2']);
       console.log('runs');
       running.then(({ code }) => console.log('code', code), ({ message }) => console.log(message));`,
       );
@@ -238,7 +239,7 @@ for (const [how, netlink, ownHost] of [
       assert.equal((await lines.next()).value, 'runs\n');
       agent.child.kill('SIGSTOP');
       // Both pass while it is stopped: the time of the tool, by so much that its timer is late, and its end.
-      await delay(3_000);
+      await delay(5_000);
       await childrenEnded(agent.child.pid);
       agent.child.kill('SIGCONT');
       assert.equal((await lines.next()).value, 'code 0\n');
@@ -301,7 +302,7 @@ for (const [how, netlink, ownHost] of [
 it('a tool is started by Node.js if the kernel has no descriptors of processes', async () => {
   const functions = native();
   const { syscall } = functions;
-  const host = systemHost(1000, new Netlink(ownSockets, () => {}));
+  const host = systemHost(30_000, new Netlink(ownSockets, () => {}));
   const output = async () => (await host.run('readlink', ['/proc/self/fd/1'])).stdout;
   assert.match(await output(), /^\/memfd:/);
   functions.syscall = Object.assign(() => -1, { async: () => {} });
