@@ -1,5 +1,5 @@
+import type { ValidConfig } from '../agent/load.ts';
 import type { FamilySyncEvent } from '../agent/loop.ts';
-import type { MergedConfig } from '../config/config.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
@@ -35,7 +35,7 @@ export function recordLoad(metrics: Metrics, at: number): void {
 /** @param vanished those of the config files that are gone */
 export function recordConfigFiles(
   metrics: Metrics,
-  { configFileNames }: MergedConfig,
+  { config: { configFileNames } }: ValidConfig,
   vanished: ReadonlyMap<string, unknown>,
 ): void {
   metrics.set('vanished_config_files', {}, vanished.size);
@@ -45,7 +45,7 @@ export function recordConfigFiles(
   );
 }
 
-export function recordConfig(metrics: Metrics, config: MergedConfig): void {
+export function recordConfig(metrics: Metrics, { config }: ValidConfig): void {
   metrics.set('config_files', {}, config.configFileNames.length);
   metrics.replace('config_info', [{ labels: { hash: configHash(config) }, value: 1 }]);
   const conflicts = Map.groupBy<string, Problem>(config.problems, ({ kind }) => kind);

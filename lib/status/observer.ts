@@ -61,13 +61,13 @@ export class StatusObserver implements Observer, Status {
     this.vanished = vanished;
     this.#recorder.record((metrics) => {
       events.recordLoad(metrics, now);
-      events.recordConfigFiles(metrics, loaded.config, vanished);
+      events.recordConfigFiles(metrics, loaded, vanished);
     });
     this.invalid = undefined;
     if (loaded === this.loaded) return;
     this.loaded = loaded;
     this.#hash = undefined;
-    this.#recorder.record((metrics) => events.recordConfig(metrics, loaded.config));
+    this.#recorder.record((metrics) => events.recordConfig(metrics, loaded));
   }
 
   onSync(event: FamilySyncEvent): void {

@@ -112,9 +112,12 @@ describe('the doctor', () => {
 
   for (const [what, node, found] of NODES)
     it(`finds ${what}`, async () => {
-      const kinds = (await examined(node)).map(({ kind }) => kind);
-      for (const kind of kinds) all.add(kind);
-      assert.equal(kinds.join(' '), found);
+      const findings = await examined(node);
+      assert.equal(findings.map(({ kind }) => kind).join(' '), found);
+      for (const { kind, message, remedy } of findings) {
+        all.add(kind);
+        assert.ok(message.length > 1 && remedy.length > 1, `${kind} says what it is, and what to do`);
+      }
     });
 
   it('finds that kube-proxy may run behind the agent, unless that is accepted', () => {
@@ -144,7 +147,7 @@ describe('the doctor', () => {
 /** A node with pods of a family, which any policy of it masquerades. */
 function podsOf(family: Family): NonNullable<Node['findPods']> {
   const range = prefixFrom(family === 'IPv4' ? '172.16.0.0/12' : 'fd00::/8');
-  const found = { family, range, routes: 1, message: '', evidence: [], remedy: '' };
+  const found = { family, range, routes: 1, message: 'outside', evidence: [], remedy: 'list them' };
   return async (policies) => (policies.some((policy) => policy.family === family) ? [found] : []);
 }
 
@@ -184,7 +187,7 @@ function hostOf({
     readText: async (path) => ({ ...tables, ...proc })[path] ?? '',
     run: async (file, args) => {
       const lines = nat[file.replace('-restore', '')];
-      if (lines === undefined || without?.test(file)) throw new DataplaneError('missing', file, '');
+      if (lines === undefined || without?.test(file)) throw new DataplaneError('missing', file, 'install it');
       const mode = /nft/.test(file) ? 'nf_tables' : 'legacy';
       if (args[0] === '--version') return printed(`iptables v${version} (${mode})`);
       if (failure !== undefined) return { code: 4, stdout: '', stderr: failure };
