@@ -76,7 +76,7 @@ export function running(get: () => ImageLab): void {
   for (const [name, { args, hasNetlink, listings }] of Object.entries(DATAPLANES)) {
     it(`keeps the rules of both families with ${name}, follows the files, and leaves the rules at its end`, async (t) => {
       const start = name === 'nftables' ? get().startNftables : get().start;
-      await using agent = await start(BEFORE, '--enable-ipv6', ...args);
+      await using agent = await start(BEFORE, '--enable-ipv6', '--vanished-grace=0', ...args);
       await ready(agent);
       const rules = await listing(listings);
       assert.match(rules, /10\.0\.0\.0\/8/);

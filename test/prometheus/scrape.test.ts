@@ -36,7 +36,12 @@ describe('Prometheus', { concurrency: true }, () => {
     await node.volume({
       'ip-masq-x': `${INSIDE}masqueradeFromCIDRs: [10.244.0.0/16]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 10.9.0.0/24}]\n`,
     });
-    const agent = await start(node, '--backend=nftables', '--invalid-packets=drop');
+    const agent = await start(
+      node,
+      '--backend=nftables',
+      '--invalid-packets=drop',
+      `--state-dir=${node.dir}`,
+    );
     await using prometheus = await watch(node);
     // The agent counts flows and ports a moment after it begins to serve.
     await eventually(
