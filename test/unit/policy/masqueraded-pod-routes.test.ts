@@ -57,6 +57,17 @@ describe('pods that the config masquerades', () => {
       assert.deepEqual(seen, ranges);
     });
 
+  it('are told with the entries that masquerade them, and no others', () => {
+    const texts = {
+      'ip-masq-operator': 'nonMasqueradeCIDRs: [10.244.1.0/24]\nmasqueradeCIDRs: [10.244.1.128/25]\n',
+    };
+    const [first] = found(texts, ['10.244.1.0/24']);
+    assert.deepEqual(first?.evidence, [
+      '10.244.1.0/24 dev pods',
+      'masqueraded by 10.244.1.128/25 of ip-masq-operator:2:19',
+    ]);
+  });
+
   it('are told with routes, the range, and the ConfigMap to list it in', () => {
     const [one] = found(OPERATOR('192.168.0.0/16'), hosts(5));
     assert.deepEqual(one && { ...one, range: one.range.text }, {
