@@ -37,11 +37,12 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
   const removals = await removeFromAll(places, retryOptions(flags), isDry);
-  if (!isDry) await removeStateOf(flags);
+  const state = isDry ? undefined : await removeStateOf(flags);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   const code = isDone ? EXIT.ok : EXIT.system;
   if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });
   else removals.forEach(tell);
+  if (state !== undefined) complain(state);
   if (advice !== undefined) complain(advice);
   return code;
 }

@@ -138,12 +138,12 @@ export const FLAGS = {
   'state-dir': daemon(
     optionalPath,
     '',
-    'directory that outlives the pod and a reboot, in which the agent keeps the config files of the last valid config. If the config is invalid at a start, and the node has no rules of the agent, those of the last valid config come first; with --on-invalid-config=keep it stays in use. Empty: nothing is kept',
+    'directory that outlives the pod and a reboot, in which the agent keeps the config files of the last valid config. If the config is invalid at a start and the node has no rules of the agent, as after a reboot, the agent writes those of the last valid config before it ends; with --on-invalid-config=keep it goes on with that config. Empty: nothing is kept',
   ),
   'vanished-grace': daemon(
     grace,
     '15m',
-    'how long a config file that has vanished keeps its last text, with --state-dir also across restarts: a file that is to go is emptied first. 0: not at all',
+    'how long the last text of a config file that has vanished still counts, with --state-dir also after a restart; an empty file in its place counts at once. 0: not at all',
   ),
   'accept-foreign': dataplane(
     authors,

@@ -78,11 +78,12 @@ export function podFinder(flags: FlagValues): FindPods {
   };
 }
 
-/** How a one-shot command waits for a busy kernel. */
+/** What a one-shot command reads the agent's rules with. */
 export function nodeAccess(flags: FlagValues): NodeAccess {
   return { dataplane: dataplaneOptions(flags), host: commandHost(flags), retry: retryOptions(flags) };
 }
 
+/** How a one-shot command waits for a busy kernel. */
 export function retryOptions(flags: FlagValues): RetryOptions {
   return {
     timeoutMs: flags['sync-timeout'],

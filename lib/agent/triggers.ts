@@ -148,7 +148,7 @@ export class Triggers implements AsyncIterable<Trigger> {
       if (found === this.#watched) return;
       if (this.#watched !== undefined)
         this.#log.info(
-          'another directory is now the config directory: no event told of that, the agent watches it',
+          'the config directory is another one now, and no event told of it; the agent watches the new one',
         );
       this.#watcher?.close();
       const watcher = watch(this.#dir, { signal: this.#signal })

@@ -64,7 +64,8 @@ export class VanishedFiles {
     const now = Date.now();
     const missedAt = new Map<string, number>();
     for (const { name } of valid) {
-      const at = this.#missedAt.get(name) ?? now;
+      // A clock that was set back must not make it longer.
+      const at = Math.min(this.#missedAt.get(name) ?? now, now);
       const isGone = !required.includes(name) && found.every((file) => file.name !== name);
       if (isGone && now - at < this.#graceMs) missedAt.set(name, at);
     }

@@ -60,8 +60,11 @@ function patientStream(): ReturnType<typeof pino.destination> {
     if (bytes > 0) stuckSince = undefined;
   });
   // What is kept comes as soon as it is read, not only with the next line.
+  let again: NodeJS.Timeout | undefined;
   stream.on('error', (error) => {
-    if (errorCode(error) === 'EAGAIN') setTimeout(() => stream.write(''), PATIENCE_MS).unref();
+    if (errorCode(error) !== 'EAGAIN') return;
+    clearTimeout(again);
+    again = setTimeout(() => stream.write(''), PATIENCE_MS).unref();
   });
   return stream;
 }

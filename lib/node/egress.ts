@@ -50,8 +50,9 @@ export async function egressOf(to: Address, from: Address, as: string | undefine
     const isKnown = !askForMore && marks.length <= MOST_MARKS && !all.includes(UNKNOWN_LINK);
     const found = names.flatMap((name) => addressOf(name, gateway) ?? []);
     const address = as === 'link' ? found.join(' or ') : as;
-    const fate = address === '' ? ', which has no address for it: the kernel drops it' : ` with ${address}`;
-    const text = `leaves ${by}${table}${address === undefined ? '' : fate}${others.join('')}`;
+    const withAddress =
+      address === '' ? ', which has no address for it: the kernel drops it' : ` with ${address}`;
+    const text = `leaves ${by}${table}${address === undefined ? '' : withAddress}${others.join('')}`;
     return { text, links: isKnown ? all : [] };
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;

@@ -57,8 +57,8 @@ export async function forwardingLinks(family: Family): Promise<ForwardingLinks> 
   const links = podLinks(all);
   const routes = await unicastRoutes([family], new Set(links.keys()));
   const pods = new Set(routesToPods(links, routes, createIsLocal()).map(({ link }) => link));
-  const ways = new Set(routes.filter(({ length }) => length === 0).flatMap((route) => route.links));
-  const uplinks = all.filter(({ index, name }) => ways.has(index) && !pods.has(name));
+  const defaults = new Set(routes.filter(({ length }) => length === 0).flatMap((route) => route.links));
+  const uplinks = all.filter(({ index, name }) => defaults.has(index) && !pods.has(name));
   return { pods: [...pods], uplinks: uplinks.map(({ name }) => name) };
 }
 

@@ -43,6 +43,7 @@ const NEW_LINK = '..data_tmp';
  */
 export async function readState(dir: string, node: string, limit: number): Promise<State | undefined> {
   try {
+    if ((await lstat(dir).catch(ignoreMissing)) === undefined) return undefined;
     await requireOwn(dir);
     const id = dataLink(dir);
     if (id === undefined) return undefined;
@@ -55,7 +56,6 @@ export async function readState(dir: string, node: string, limit: number): Promi
     if (summary.node !== node) throw new SystemError('it is of another node');
     return { configFiles, since: summary.since, missedAt: new Map(summary.missedAt) };
   } catch (error) {
-    if (errorCode(error) === 'ENOENT' && !(error instanceof SystemError)) return undefined;
     throw failure(`cannot use the state in ${printable(dir)}`, error);
   }
 }
@@ -95,15 +95,23 @@ export async function writeState(
 /**
  * Removes what `writeState` has made.
  *
+ * @returns whether there was any
  * @throws {SystemError}
  */
-export async function removeState(dir: string): Promise<void> {
+export async function removeState(dir: string): Promise<boolean> {
   try {
+    if ((await lstat(dir).catch(ignoreMissing)) === undefined) return false;
+    const isThere = dataLink(dir) !== undefined;
     await rm(join(dir, DATA_LINK), { force: true });
     await removeVersions(dir, undefined);
+    return isThere;
   } catch (error) {
-    if (errorCode(error) !== 'ENOENT') throw failure(`cannot remove the state in ${printable(dir)}`, error);
+    throw failure(`cannot remove the state in ${printable(dir)}`, error);
   }
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (errorCode(error) !== 'ENOENT') throw error;
 }
 
 /** Nobody else may have written what the kernel gets. */
@@ -117,8 +125,10 @@ async function requireOwn(dir: string): Promise<void> {
 const MOST_SUMMARY_BYTES = 65_536;
 
 async function readSummary(path: string): Promise<Summary> {
-  const { size } = await lstat(path);
-  if (size > MOST_SUMMARY_BYTES) throw new SystemError(`${SUMMARY} is too large`);
+  const stats = await lstat(path).catch(ignoreMissing);
+  // To read a pipe or a device could take for ever.
+  if (stats?.isFile() !== true) throw new SystemError(`${SUMMARY} is not there, or not a regular file`);
+  if (stats.size > MOST_SUMMARY_BYTES) throw new SystemError(`${SUMMARY} is too large`);
   const text = await readFile(path, 'utf8');
   try {
     return { ...JSON.parse(text) };

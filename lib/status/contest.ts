@@ -5,9 +5,10 @@ import { programs } from '../text/programs.ts';
 const CONTESTED_MS = 5_000;
 
 /**
- * Whether the rules are contested: for some time the kernel does not hold them, because a repair fails or takes long, or
- * another program changes them so often that no sync finds them untouched. Then the agent is not ready. A fight is something else: so many repairs in a row that the log tells of them
- * (`warnOfFight`), also if traffic can rely on the rules in between. Times are those of performance.now().
+ * Whether the rules are contested: for some time the kernel does not hold them, because a repair fails or takes long, or another
+ * program changes them so often that no sync finds them untouched. Then the agent is not ready. A fight is something else: so
+ * many repairs in a row that the log tells of them (`warnOfFight`), also if traffic can rely on the rules in between. Times are
+ * those of performance.now().
  */
 export class Contest {
   /** The first sync after the last good one that has not found the policy. */
@@ -59,7 +60,7 @@ export class Contest {
   get reason(): string {
     if (this.#failure !== undefined) return `the kernel does not hold the agent's rules: ${this.#failure}`;
     if (this.#lastAt < (this.#since ?? 0))
-      return "the kernel does not hold the agent's rules yet; find out what iptables-restore waits for on the node";
+      return "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
     return `${programs(this.#by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
   }
 }

@@ -62,7 +62,7 @@ export const METRICS = {
   ),
   rules_contested: gauge(
     [],
-    "1 if for 5 seconds the kernel has not held the agent's rules, because a repair fails or takes long, or no sync has found them as they must be, because another program changes them so often, until they stay for 5 seconds; else 0.",
+    "1 if the kernel has not held the agent's rules for 5 seconds, until it has held them for 5 seconds; else 0. Either a repair fails or takes long, or another program changes them so often that no sync finds them as they must be.",
   ),
   netlink_active: gauge(
     [],
@@ -163,7 +163,7 @@ export const METRICS = {
   ),
   listen_failures_total: counter(
     ['listener'],
-    'Failed attempts to listen, by listener: metrics or scrape. Another program has the port.',
+    'Failed attempts to listen, by listener: metrics or scrape. Another program has the port, or the node does not have the address.',
     { panel: false },
   ),
 };

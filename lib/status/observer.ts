@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ValidConfig } from '../agent/load.ts';
 import type { FamilySyncEvent, Observer, ReconcileEvent } from '../agent/loop.ts';
 import type { RetryableError } from '../agent/retry.ts';
@@ -58,12 +59,11 @@ export class StatusObserver implements Observer, Status {
 
   onLoad(loaded: ValidConfig, vanished: ReadonlyMap<string, number> = new Map()): void {
     const now = Date.now();
-    this.vanished = vanished;
-    this.#recorder.record((metrics) => {
-      events.recordLoad(metrics, now);
-      events.recordConfigFiles(metrics, loaded, vanished);
-    });
+    this.#recorder.record((metrics) => events.recordLoad(metrics, now));
     this.invalid = undefined;
+    if (loaded === this.loaded && isDeepStrictEqual(vanished, this.vanished)) return;
+    this.vanished = vanished;
+    this.#recorder.record((metrics) => events.recordConfigFiles(metrics, loaded, vanished));
     if (loaded === this.loaded) return;
     this.loaded = loaded;
     this.#hash = undefined;

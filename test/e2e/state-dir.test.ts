@@ -25,6 +25,15 @@ async function reboot(node: NodeLab): Promise<void> {
   await node.nft('flush ruleset');
 }
 
+/** A node that has had a valid config, and has restarted with an invalid one. */
+async function rebooted(node: NodeLab, args: readonly string[]) {
+  const volume = await node.volume(VALID);
+  assert.equal((await node.agent('--once', ...args)).code, 0);
+  await volume.swap(INVALID);
+  await reboot(node);
+  return volume;
+}
+
 async function hasRules(node: NodeLab): Promise<boolean> {
   const { stdout } = await node.box.run('nft', ['list', 'ruleset']);
   return stdout.includes('10.1.0.0/16');
@@ -35,10 +44,7 @@ describe('an invalid config after a reboot', () => {
     it(`does not leave the node without rules, and ends the agent, ${backend}`, async () => {
       await using node = await createNode();
       const args = [`--state-dir=${await stateDir(node)}`, `--backend=${backend}`];
-      const volume = await node.volume(VALID);
-      assert.equal((await node.agent('--once', ...args)).code, 0);
-      await volume.swap(INVALID);
-      await reboot(node);
+      await rebooted(node, args);
       const first = await node.agent(...args);
       assert.equal(first.code, 3, first.stderr);
       assert.match(
@@ -56,10 +62,7 @@ describe('an invalid config after a reboot', () => {
     it(`is kept beside the last valid one, whose drift is repaired, ${backend}`, async () => {
       await using node = await createNode();
       const args = [`--state-dir=${await stateDir(node)}`, `--backend=${backend}`];
-      const volume = await node.volume(VALID);
-      assert.equal((await node.agent('--once', ...args)).code, 0);
-      await volume.swap(INVALID);
-      await reboot(node);
+      const volume = await rebooted(node, args);
       const agent = node.start(...args, '--on-invalid-config=keep', SERVED);
       await agent.logged(/the last valid config, of 20\S+ stays in use/);
       await agent.logged(/metrics, probes and status on/);
@@ -99,10 +102,7 @@ describe('an invalid config after a reboot', () => {
   it('does not bring back a config that is not valid with the flags of today', async () => {
     await using node = await createNode();
     const args = [`--state-dir=${await stateDir(node)}`];
-    const volume = await node.volume(VALID);
-    assert.equal((await node.agent('--once', ...args)).code, 0);
-    await volume.swap(INVALID);
-    await reboot(node);
+    await rebooted(node, args);
     const { code, stderr } = await node.agent(...args, '--must-masquerade=10.1.2.0/24');
     assert.equal(code, 3);
     assert.match(stderr, /the last valid config, of .*, is not valid with these flags: ip-masq-a:1:22/);
@@ -191,7 +191,9 @@ it('cleanup removes the state, and nothing else of the directory', async () => {
   await node.volume(VALID);
   assert.equal((await node.agent('--once', `--state-dir=${dir}`)).code, 0);
   await writeFile(join(dir, 'note'), '');
-  assert.equal((await node.agent('cleanup', `--state-dir=${dir}`)).code, 0);
+  const { code, stderr } = await node.agent('cleanup', `--state-dir=${dir}`);
+  assert.equal(code, 0);
+  assert.match(stderr, /removed the last valid config from/);
   assert.deepEqual(await readdir(dir), ['note']);
 });
 

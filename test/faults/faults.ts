@@ -48,8 +48,12 @@ function build(): void {
 
 /** How many tests of a command pass and fail. A file that does not load counts for neither. */
 function run(command: string): { readonly passed: number; readonly failed: number } {
-  const told = command.replace('--test', '--test --test-reporter=tap --test-timeout=120000');
-  const { stdout } = spawnSync(told, { cwd: copy, shell: true, encoding: 'utf8' });
+  const words = command.match(/(?:'[^']*'|[^\s'])+/g) ?? [];
+  const [node = '', ...args] = words.map((word) => word.replaceAll("'", ''));
+  const { stdout } = spawnSync(node, ['--test-reporter=tap', '--test-timeout=120000', ...args], {
+    cwd: copy,
+    encoding: 'utf8',
+  });
   const ended = [...stdout.matchAll(/^ *(not ok|ok) \d+ - .*\n *---\n *duration_ms: .*\n *type: 'test'/gm)];
   const failed = ended.filter(([, outcome]) => outcome === 'not ok').length;
   return { passed: ended.length - failed, failed };

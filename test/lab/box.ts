@@ -6,7 +6,7 @@ import { hold } from './holder.ts';
 import { addNamespace, deleteNamespace } from './named.ts';
 import { killAllIn } from './processes.ts';
 import { type Command, type Environment, type RunOptions, type RunResult, run, succeed } from './run.ts';
-import { IS_ROOT, NOBODY } from './user.ts';
+import { IS_ROOT, NOBODY, requireOpenPath } from './user.ts';
 
 /** Who makes the box: root, by name, or a user without privileges, within a user namespace. */
 export type BoxKind = 'netns' | 'userns';
@@ -111,6 +111,7 @@ async function createHeld(
   holder: Command,
   stack: AsyncDisposableStack,
 ): Promise<BareHeldBox> {
+  if (kind === 'userns' && IS_ROOT) requireOpenPath();
   const pid = await hold(holder, env);
   const user = kind === 'userns' ? ['--preserve-credentials', '--user'] : [];
   const enter = ['nsenter', ...user, '--net', '--target', `${pid}`];

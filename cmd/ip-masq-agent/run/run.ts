@@ -90,7 +90,8 @@ function startAgent(args: Args, log: Logger): Daemon {
     async afterStop() {
       if (!flags['cleanup-on-exit'] || !(await lock.isAlone())) return;
       await cleanUp(flags, log, cleared);
-      await removeStateOf(flags);
+      const removed = await removeStateOf(flags);
+      if (removed !== undefined) log.info(removed);
     },
   };
 }

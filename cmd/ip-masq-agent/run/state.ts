@@ -3,6 +3,7 @@ import type { Logger } from '../../../lib/log/log.ts';
 import { nodeIdentity } from '../../../lib/node/identity.ts';
 import type { LastValidConfig } from '../../../lib/state/last-valid.ts';
 import type { Recorder } from '../../../lib/status/recorder.ts';
+import { printable } from '../../../lib/text/escape.ts';
 import type { FlagValues } from '../flags.ts';
 import { familiesWithoutRules } from './without-config.ts';
 
@@ -32,8 +33,14 @@ export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): Kep
   };
 }
 
-export async function removeStateOf({ 'state-dir': dir }: FlagValues): Promise<void> {
-  if (dir === '') return;
+/**
+ * Removes the last valid config from the directory of --state-dir.
+ *
+ * @returns what it has removed, in words; undefined if there was nothing
+ * @throws {SystemError}
+ */
+export async function removeStateOf({ 'state-dir': dir }: FlagValues): Promise<string | undefined> {
+  if (dir === '') return undefined;
   const { removeState } = await import('../../../lib/state/state-dir.ts');
-  await removeState(dir);
+  return (await removeState(dir)) ? `removed the last valid config from ${printable(dir)}` : undefined;
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
   chmodSync,
@@ -37,6 +38,7 @@ function temporary(): Disposable & { readonly dir: string } {
 
 it('keeps the last texts only, for nobody else to read, and a command reads them as a volume', async () => {
   using state = temporary();
+  assert.equal(await readState(join(state.dir, 'none'), NODE, LIMIT), undefined);
   assert.equal(await readState(state.dir, NODE, LIMIT), undefined);
   await writeState(state.dir, NODE, []);
   assert.deepEqual((await readState(state.dir, NODE, LIMIT))?.configFiles, []);
@@ -47,8 +49,10 @@ it('keeps the last texts only, for nobody else to read, and a command reads them
   assert.deepEqual([data, others], ['..data', []]);
   for (const name of readdirSync(join(state.dir, version)))
     assert.equal(statSync(join(state.dir, version, name)).mode & 0o777, 0o600);
-  await removeState(state.dir);
+  assert.equal(await removeState(state.dir), true);
   assert.deepEqual(readdirSync(state.dir), []);
+  assert.equal(await removeState(state.dir), false);
+  assert.equal(await removeState(join(state.dir, 'none')), false);
 });
 
 describe('does not use what is not its own, or not whole', () => {
@@ -68,6 +72,21 @@ describe('does not use what is not its own, or not whole', () => {
     'a text of 100 MiB': [
       (_, version) => truncateSync(join(version, 'ip-masq-ops'), 100 * 2 ** 20),
       /larger/,
+    ],
+    'no summary': [(_, version) => unlinkSync(join(version, 'state.json')), /not there/],
+    'a pipe as a summary': [
+      (_, version) => {
+        unlinkSync(join(version, 'state.json'));
+        execFileSync('mkfifo', [join(version, 'state.json')]);
+      },
+      /not a regular file/,
+    ],
+    'a summary that is a link': [
+      (_, version) => {
+        unlinkSync(join(version, 'state.json'));
+        symlinkSync('/dev/zero', join(version, 'state.json'));
+      },
+      /not a regular file/,
     ],
     'half a summary': [(_, version) => truncateSync(join(version, 'state.json'), 20), /damaged/],
     'a summary of 100 MiB': [
