@@ -193,7 +193,7 @@ STRYKER := npm exec --yes --package=@stryker-mutator/core@10.0.0 --package=@stry
 mutants: setup ## change each expression of lib/cidr and lib/policy, and list what no unit test notices: half an hour on 2 idle cores
 	SEED=1 $(STRYKER) run $(if $(MUTATE),--mutate '$(MUTATE)') test/mutants/stryker.config.json
 
-faults: setup $(VALIDATOR) ## break the code in other places that matter, and check that the tests notice each; as root, 5 minutes
+faults: setup $(VALIDATOR) ## break the code in other places that matter, and check that the tests notice each; as root, 10 minutes
 	@node test/faults/faults.ts
 
 clean: ## remove what builds created

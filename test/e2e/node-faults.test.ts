@@ -155,7 +155,7 @@ describe('a fault of the node', () => {
       );
     await inMount(`mount -t tmpfs none ${node.configDir}`);
     agent.kill('SIGHUP');
-    await agent.logged(/another directory is now the config directory/);
+    await agent.logged(/the config directory is another one now/);
     await agent.logged(/192\.0\.2\.0/);
     await inMount(`rm ${file}; echo >${node.configDir}/ip-masq-b 'nonMasqueradeCIDRs: [198.51.100.0/24]'`);
     await agent.logged(/198\.51\.100\.0/);
