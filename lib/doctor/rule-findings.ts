@@ -83,7 +83,7 @@ const KINDS: Readonly<Record<Effect, FindingKind>> = {
   untracks: 'foreign-exemption',
 };
 
-/** The rules of a base chain behind the last one that leads to the agent's own, at most 1,000. */
+/** The rules of a base chain behind the last one that leads to the agent's own, at most MOST_FOUND. */
 async function textsBehindOwn({ name, chains }: BaseChain): Promise<readonly string[]> {
   const chain = chains.get(name);
   const texts: string[] = [];

@@ -3,6 +3,7 @@ import type { Host } from '../dataplane/host.ts';
 import { MOST_OF_CHAIN } from '../dataplane/iptables/list-chain.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
 import type { MostRules } from '../netlink/nf-tables.ts';
+import { collectGarbageAtWork } from '../node/collect-garbage.ts';
 
 /**
  * What it may cost the agent, beside its work, to read the chains of a node, and again to find out which rules packets reach.
@@ -39,9 +40,12 @@ const AT_ONCE = 500;
 
 /** To ask for the CPU time takes 3 µs. */
 const BETWEEN_CHECKS = 16;
+/** Rules, of which this many make some 2 MB of garbage. */
+const BETWEEN_COLLECTIONS = 2_048;
 
-/** How many foreign rules that decide otherwise than the config are kept, and how many findings about them are reported. */
-export const MOST_FOUND = 1_000;
+/** How many foreign rules of one family that decide otherwise than the config are kept, with 7 KB each: more than a node has pods. */
+export const MOST_FOUND = 300;
+/** How many findings about them are reported. */
 export const MOST_FINDINGS = 20;
 
 /** More foreign rules than the limits allow. */
@@ -77,7 +81,6 @@ export class Budget {
   async work<Result>(part: () => Result | Promise<Result>): Promise<Result> {
     await setImmediate();
     this.#started = this.#cpuNow();
-    this.#checks = 0;
     this.check();
     try {
       return await part();
@@ -105,7 +108,8 @@ export class Budget {
   /** @throws {TooManyRules} */
   check(): void {
     this.#checks += 1;
-    if (this.#checks % BETWEEN_CHECKS !== 1) return;
+    if (this.#checks % BETWEEN_COLLECTIONS === 0) collectGarbageAtWork();
+    if (this.#checks % BETWEEN_CHECKS !== 0) return;
     if (this.#cpuNow() - this.#started > this.#cpuMs)
       throw new TooManyRules(`${this.limits.cpuMs} ms of CPU time`);
   }

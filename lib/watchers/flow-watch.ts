@@ -7,11 +7,11 @@ import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { Conntrack, type Flow } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
+import { collectGarbageSoon } from '../node/collect-garbage.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import { type Family, type FlowVerdict, VERDICT_TEXT } from '../policy/policy.ts';
 import type { Recorder } from '../status/recorder.ts';
 import { counted } from '../text/words.ts';
-import { collectGarbageSoon } from './collect-garbage.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
 
 interface FlowWatchOptions {

@@ -151,7 +151,7 @@ add rule ip site post jump big\n${rules.join('')}`;
     await survives(t, lab, 'nftables', async () => {
       const { stdout } = await lab.node.agent('doctor');
       assert.match(stdout, /foreign-rule \(IPv4\).*\n.*BIG/);
-      assert.match(stdout, /more than 1000 that decide otherwise/);
+      assert.match(stdout, /more than 300 that decide otherwise/);
       const { stdout: explained } = await lab.node.agent(
         'explain',
         '--live',

@@ -26,7 +26,7 @@ const PURE: Readonly<Record<string, 'all' | readonly string[]>> = {
   'node:path': 'all',
   'node:timers/promises': 'all',
   'node:util': 'all',
-  'node:v8': ['setFlagsFromString'],
+  'node:v8': ['getHeapStatistics', 'setFlagsFromString'],
   'node:vm': ['runInNewContext'],
   'ip-cidr': 'all',
   'js-yaml': 'all',

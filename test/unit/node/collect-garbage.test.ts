@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-const MODULE = fileURLToPath(new URL('../../../lib/watchers/collect-garbage.ts', import.meta.url));
+const MODULE = fileURLToPath(new URL('../../../lib/node/collect-garbage.ts', import.meta.url));
 
 /** Prints for each turn whether garbage was collected in it. A process of its own has a small heap that nothing else uses. */
 const PROGRAM = `
