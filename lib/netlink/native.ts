@@ -37,7 +37,10 @@ function load() {
   try {
     process.dlopen(module, modulePath());
   } catch (error) {
-    throw new NetlinkError('unsupported', `cannot load the native module: ${errorMessage(error)}`);
+    const message = `cannot load the native module: ${errorMessage(error)}`;
+    // The dynamic loader gives no errno; its words are those of strerror(3).
+    if (/Too many open files/.test(message)) throw new NetlinkError('failed', message, 'EMFILE');
+    throw new NetlinkError('unsupported', message);
   }
   const koffi = module.exports as Koffi;
   const library = koffi.load(null);
