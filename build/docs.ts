@@ -13,6 +13,7 @@ import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
+import { exampleRules } from '../test/prometheus/support.ts';
 import { chartValuesSchema } from './chart-values.ts';
 import { dashboard } from './dashboard.ts';
 import { configSchema, mergedSchema } from './schemas.ts';
@@ -128,6 +129,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
         help,
       ]),
     ),
+    alerts: alertTable(),
     clusters: table(
       ['cluster', 'Kubernetes', 'kernel', 'container runtime', 'passed'],
       readResults().map((result) => {
@@ -154,6 +156,18 @@ export function generatedTables(): Readonly<Record<string, string>> {
       ),
     ),
   };
+}
+
+/** The critical ones first. */
+function alertTable(): string {
+  const rows = exampleRules().flatMap(({ alert, labels = {}, annotations = {} }) => {
+    if (alert === undefined) return [];
+    const { severity = '' } = labels;
+    const { traffic_wrong: traffic = '', first_command: command = '' } = annotations;
+    return [[`[${alert}](#${anchorOf(alert)})`, severity, traffic, `\`${command}\``]];
+  });
+  const { critical = [], warning = [] } = Object.groupBy(rows, ([, severity = '']) => severity);
+  return table(['alert', 'severity', 'is traffic wrong now?', 'first command'], [...critical, ...warning]);
 }
 
 /** What people write as the value of a key, and its default, by the kind of the key. */

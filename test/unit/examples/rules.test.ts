@@ -39,9 +39,18 @@ describe('the alerts of examples/prometheus', () => {
     for (const { alert = '', for: patience, labels = {}, annotations = {} } of ALERTS) {
       assert.match(patience ?? '', /^\d+m$/, alert);
       assert.match(labels['severity'] ?? '', /^(critical|warning)$/, alert);
-      assert.deepEqual(Object.keys(annotations).sort(), ['description', 'runbook_url', 'summary'], alert);
+      const keys = ['description', 'first_command', 'runbook_url', 'summary', 'traffic_wrong'];
+      assert.deepEqual(Object.keys(annotations).sort(), keys, alert);
       const anchor = `#${alert.toLowerCase()}{{ end }}`;
       assert.ok(annotations['runbook_url']?.endsWith(anchor), alert);
+    }
+  });
+
+  it('are critical if traffic is wrong now or at the next reboot, and only then', () => {
+    for (const { alert, labels = {}, annotations = {} } of ALERTS) {
+      const traffic = annotations['traffic_wrong'] ?? '';
+      assert.match(traffic, /^(yes|at the next reboot|no|perhaps|not known)\b/, alert);
+      assert.equal(labels['severity'] === 'critical', /^(yes|at the next reboot)\b/.test(traffic), alert);
     }
   });
 
