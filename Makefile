@@ -51,7 +51,7 @@ export SCENARIOS ?=
 export MATRIX ?=
 # Set to yes to end test-cluster after the first scenario that fails.
 export BAIL ?=
-# Set to yes to write what test-cluster or test-kernels has seen to docs/compatibility.md.
+# Set to yes to write what test-cluster or test-kernels has seen to their results.md.
 export RECORD ?=
 # Names of virtual machines for test-kernels, such as 6.1,6.1-ipv4, instead of all; SHORT=yes for fewer tests, as in .ci/run.
 export KERNELS ?=
@@ -126,6 +126,7 @@ release: need-version manifest ## push all images, and write what people install
 check: setup $(VALIDATOR) ## run lint and unit tests, side by side: at most 45 seconds on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target SETUP=true unit lint
 	@node build/count-lines.ts cmd lib test
+	@node build/count-words.ts
 
 unit: setup $(VALIDATOR)
 	@# Runs all files in one process: to start Node.js more than a hundred times would take as long as all the tests.

@@ -17,7 +17,7 @@ export interface ClusterResult {
   readonly scenarios: Readonly<Record<string, Readonly<Record<string, Outcome>>>>;
 }
 
-/** The table of docs/compatibility.md is made from it. */
+/** The tables of results.md are made from it. */
 const FILE = fileURLToPath(new URL('results.json', import.meta.url));
 
 export function readResults(): readonly ClusterResult[] {

@@ -1,4 +1,4 @@
-/** What neighbours on the node can cost: each row of "Limits on input" in SECURITY.md, within the manifest's memory limit. */
+/** What neighbours on the node can cost: each row of "Limits" in SECURITY.md, within the manifest's memory limit. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -16,7 +16,7 @@ export interface KernelResult {
   readonly refusals: Readonly<Record<string, string>>;
 }
 
-/** The table of docs/compatibility.md is made from it. */
+/** The tables of results.md are made from it. */
 const FILE = fileURLToPath(new URL('results.json', import.meta.url));
 
 export function readKernelResults(): readonly KernelResult[] {

@@ -1,4 +1,4 @@
-/** The table of docs/operations.md that says how much memory how many CIDRs need. */
+/** The table of docs/install.md that says how much memory how many CIDRs need. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it, type TestContext } from 'node:test';
@@ -26,7 +26,7 @@ const MOST_OF_A_FILE = 50_000;
 const contentOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
 const SIZES = Array.from(
-  contentOf('docs/operations.md').matchAll(/^\| ([\d,]+) \| (\d+)Mi \| (.*) \|$/gm),
+  contentOf('docs/install.md').matchAll(/^\| ([\d,]+) \| (\d+)Mi \| (.*) \|$/gm),
   ([, cidrs = '', limit = '', remarks = '']): Size => ({
     cidrs: Number(cidrs.replaceAll(',', '')),
     limitMib: Number(limit),

@@ -3,7 +3,7 @@ import { createNode } from '../e2e/support.ts';
 import { memoryCgroup } from './cgroups.ts';
 import type { Files } from './volume.ts';
 
-/** A row of the sizing table in docs/operations.md: what the agent needs for so many CIDRs, and the limit that is promised to suffice. */
+/** A row of the sizing table in docs/install.md: what the agent needs for so many CIDRs, and the limit that is promised to suffice. */
 export interface Size {
   readonly cidrs: number;
   readonly limitMiB: number;
@@ -16,7 +16,7 @@ const ROW = /^\| ([\d,]+) \| (\d+)Mi \| (.*) \|$/gm;
 
 /** The rows of the table. */
 export function sizes(): readonly Size[] {
-  const text = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const text = readFileSync(new URL('../../docs/install.md', import.meta.url), 'utf8');
   return Array.from(text.matchAll(ROW), ([, cidrs = '', limit, more = '']) => {
     const flags = more.match(/--[\w-]+=\w+/g) ?? [];
     const chosen = flags.flatMap((flag) => /^--backend=(.*)/.exec(flag)?.[1] ?? []);

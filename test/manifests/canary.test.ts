@@ -10,7 +10,7 @@ import { containerIn, type KubernetesObject, ofKind, theDaemonSet } from './docu
 import { type Builder, KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { builders } from './support.ts';
 
-const README = new URL('../../examples/kubernetes/README.md', import.meta.url);
+const PAGE = new URL('../../docs/install.md', import.meta.url);
 const NAMESPACE = 'node-network';
 const SELECTOR = { 'app.kubernetes.io/name': 'ip-masq-agent-canary' };
 const COMPONENTS = [
@@ -21,7 +21,7 @@ const PRODUCTIONS: readonly (readonly [overlay: string, components: readonly str
   ['base', COMPONENTS],
 ];
 
-describe('the canary of the README', () => {
+describe('the canary of the documentation', () => {
   const { images, patches, ...unedited } = documented();
 
   for (const [overlay, components] of PRODUCTIONS)
@@ -72,7 +72,7 @@ function asProduction(object: KubernetesObject): unknown {
 /** The kustomization `my-canary` of the page. */
 function documented(): Readonly<Record<string, unknown>> {
   const [, text = ''] =
-    /^# my-canary\/kustomization\.yaml\n(.*?)^```$/ms.exec(readFileSync(README, 'utf8')) ?? [];
+    /^# my-canary\/kustomization\.yaml\n(.*?)^```$/ms.exec(readFileSync(PAGE, 'utf8')) ?? [];
   return load(text) as Readonly<Record<string, unknown>>;
 }
 

@@ -6,7 +6,7 @@ import { type KubernetesObject, ofKind, theDaemonSet } from './documents.ts';
 import { type Builder, KUBERNETES } from './kustomize.ts';
 import { builders, objectsFrom } from './support.ts';
 
-describe('a pool of nodes, as the README has it', () => {
+describe('a pool of nodes, as the documentation has it', () => {
   for (const builder of builders)
     it(`has a DaemonSet of its own, on its own nodes, with its own config file: ${builder.name}`, async () => {
       const objects = await poolObjects('my-edge', builder, 'components: [../components/podmonitor]\n');
@@ -24,7 +24,7 @@ describe('a pool of nodes, as the README has it', () => {
     });
 });
 
-describe('the components for the whole cluster beside pools, as the README has them', () => {
+describe('the components for the whole cluster beside pools, as the documentation has them', () => {
   for (const builder of builders)
     it(`keep the names that alerts, policy and commands know: ${builder.name}`, async () => {
       const objects = await poolObjects('my-components', builder);
@@ -45,7 +45,7 @@ describe('the components for the whole cluster beside pools, as the README has t
  * @param more lines to append to it; paths as beside `base`
  */
 function poolObjects(name: string, builder: Builder, more = ''): Promise<readonly KubernetesObject[]> {
-  const page = readFileSync(join(KUBERNETES, 'README.md'), 'utf8');
+  const page = readFileSync(join(KUBERNETES, '../../docs/install.md'), 'utf8');
   const [found = assert.fail(name)] =
     new RegExp(`^( *)# ${name}/kustomization\\.yaml\n.*?(?=^\\1\`\`\`$)`, 'ms').exec(page) ?? [];
   const ways = /\.\.\/(?:examples\/kubernetes\/)?(?=base|components)/g;

@@ -13,13 +13,13 @@ import { containerIn, type KubernetesObject, ofKind } from './documents.ts';
 import { builders } from './support.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const README = new URL('../../examples/kubernetes/README.md', import.meta.url);
+const PAGE = new URL('../../docs/install.md', import.meta.url);
 const ENV = { PATH: process.env['PATH'] ?? '' };
 const DIGEST = `sha256:${'ab'.repeat(32)}`;
 
 describe('a kustomization that takes the base from a tag of the repository', () => {
   for (const builder of builders)
-    it(`sets image, namespace and a config file, as the README shows, with ${builder.name}`, async () => {
+    it(`sets image, namespace and a config file, as the documentation shows, with ${builder.name}`, async () => {
       await using temporary = await temporaryDirectory();
       const dir = await realpath(temporary.path);
       await tagExamples(join(dir, 'ip-masq-agent.git'), `v${packageJson.version}`);
@@ -47,7 +47,7 @@ describe('a kustomization that takes the base from a tag of the repository', () 
 
 /** The example of the page, with a digest. */
 function snippet(): string {
-  const blocks = [...readFileSync(README, 'utf8').matchAll(/^```yaml\n(.*?)^```$/gms)];
+  const blocks = [...readFileSync(PAGE, 'utf8').matchAll(/^```yaml\n(.*?)^```$/gms)];
   const found = blocks.map(([, text = '']) => text).find((text) => text.includes('?ref='));
   assert.ok(found, 'no block has a remote base');
   return found.replace('sha256:…', DIGEST);

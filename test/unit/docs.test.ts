@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { anchorOf, PAGES as GENERATED, generatedFiles, generatedTables } from '../../build/docs.ts';
@@ -58,20 +58,6 @@ describe('what the code generates', () => {
   });
 });
 
-describe('a page that is longer than two screens', () => {
-  for (const page of GENERATED) {
-    const text = readFileSync(page, 'utf8');
-    if (text.split('\n').length <= 120) continue;
-    it(`links to each of its sections: ${basename(page)}`, () => {
-      const sections = [...text.replaceAll(FENCED, '').matchAll(/^## (.*)$/gm)];
-      const links = sections.map(([, title = '']) => `](#${anchorOf(title)})`);
-      assert.notEqual(links.length, 0);
-      const missing = links.filter((link) => !text.includes(link));
-      assert.deepEqual(missing, []);
-    });
-  }
-});
-
 describe('the messages that a page quotes', () => {
   const words = /[a-z]{2,} [a-z]{2,}/;
   const parts = piecesOfCode().filter((piece) => words.test(piece));
@@ -98,7 +84,7 @@ describe('the messages that a page quotes', () => {
   }
 
   it('have every difference that a repair can find', () => {
-    const text = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8');
+    const text = readFileSync(join(ROOT, 'docs/runbook.md'), 'utf8');
     const found = Object.values(DIFFERENCES).flat();
     const missing = found.filter((difference) => !text.includes(`\`${difference}\``));
     assert.deepEqual(missing, []);

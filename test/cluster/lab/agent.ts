@@ -8,7 +8,7 @@ import type { Kubectl } from './kubectl.ts';
 import { type ContainerStatus, isTrue, type List, type Pod } from './objects.ts';
 import { until } from './wait.ts';
 
-/** What is applied: a shipped overlay, as the manifests' README tells people to use it from a directory of their own. */
+/** What is applied: a shipped overlay, as docs/install.md tells people to use it from a directory of their own. */
 export interface Kustomization {
   /** Below examples/kubernetes; if absent, the one for the families of the cluster: `base`, or `overlays/ipv6-only`. */
   readonly overlay?: string;

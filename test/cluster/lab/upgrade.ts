@@ -41,7 +41,7 @@ export async function upgradeAndBack(
   assert.notDeepEqual(await version(lab), oldVersion);
   assert.deepEqual(await flows.changes(), []);
 
-  const rollback = kubectlCommands(await sectionOf('docs/operations.md', 'Rollback'));
+  const rollback = kubectlCommands(await sectionOf('docs/install.md', 'Roll back'));
   assert.deepEqual(
     rollback.map(([, verb]) => verb),
     ['undo', 'status'],

@@ -15,7 +15,7 @@ import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const MIB = 2 ** 20;
-const PAGE = new URL('../../../docs/metrics.md', import.meta.url);
+const PAGE = new URL('../../../docs/reference.md', import.meta.url);
 
 /** What the container sees of itself. The image has no other program that could tell. */
 const LOOK_INSIDE = `

@@ -126,7 +126,7 @@ scenario(
 
 /** What the documentation tells people to run while the container waits for its next start. */
 async function explainsInDebugPod(lab: Lab): Promise<void> {
-  const commands = kubectlCommands(await pageText('docs/troubleshooting.md'));
+  const commands = kubectlCommands(await pageText('docs/runbook.md'));
   const debug = commands.find(([verb]) => verb === 'debug') ?? assert.fail('no such command');
   // Of the flags of an agent that does not run, people append those that are not the defaults.
   const [address, flags] = isIPv6Alone(lab.cluster)
@@ -141,7 +141,7 @@ async function explainsInDebugPod(lab: Lab): Promise<void> {
 }
 
 scenario(
-  'the page for the night: a config file that a controller writes again is left out, and brought back',
+  'the runbook: a config file that a controller writes again is left out, and brought back',
   async (lab) => {
     const { agent, kubectl } = lab;
     const configFiles = {
@@ -177,7 +177,7 @@ scenario(
 );
 
 function night(heading: string): Promise<readonly (readonly string[])[]> {
-  return sectionOf('docs/night.md', heading).then(kubectlCommands);
+  return sectionOf('docs/runbook.md', heading).then(kubectlCommands);
 }
 
 /** The error with its place, as the termination message and /readyz have it. */

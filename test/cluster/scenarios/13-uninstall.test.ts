@@ -13,7 +13,7 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
   const kustomization = {
     configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) },
   };
-  const commands = kubectlCommands(await sectionOf('docs/operations.md', 'Uninstall'));
+  const commands = kubectlCommands(await sectionOf('docs/install.md', 'Uninstall'));
   assert.deepEqual(
     commands.map(([verb]) => verb),
     ['patch', 'rollout', 'delete', 'debug'],

@@ -37,7 +37,7 @@ const MIB = 2 ** 20;
 scenario('a release is installed from a registry, and uninstalled as the documentation says', (lab, t) =>
   withRelease(lab, t, FAMILIES, async (system, release) => {
     const { agent, kubectl, nodes } = system;
-    for (const args of await documented('Deploy', release)) await kubectl.must(...args);
+    for (const args of await documented('Install', release)) await kubectl.must(...args);
     await release.isPulled();
     await onlyOwnRules(system, homeBesideProxy(system));
     // The addresses of the nodes are private, so they are inside.
@@ -103,7 +103,7 @@ scenario(
       await using traffic = await startTraffic(system, PER_SECOND);
       const first = await pods();
       await chart.write({ config: { nonMasqueradeCIDRs: [...cidrs(system, 'pods'), UNUSED] } });
-      await chart.run('Upgrade and rollback', 'upgrade');
+      await chart.run('Upgrade', 'upgrade');
       await agent.nudge();
       await until(
         'the other config on each node',
@@ -113,11 +113,11 @@ scenario(
       assert.deepEqual(await pods(), first, 'a config restarts no pod');
 
       await chart.write({ flags: { strict: true } });
-      await chart.run('Upgrade and rollback', 'upgrade');
+      await chart.run('Upgrade', 'upgrade');
       await agent.rolledOut();
       const second = await pods();
       assert.ok(second.every((pod) => !first.includes(pod)));
-      await chart.run('Upgrade and rollback', 'rollback');
+      await chart.run('Roll back', 'rollback');
       await agent.rolledOut();
       assert.ok((await pods()).every((pod) => !second.includes(pod)));
       const rolledBack = await kubectl.must('get', 'daemonset/ip-masq-agent', '--output=jsonpath={..args}');
@@ -125,7 +125,7 @@ scenario(
       for (const node of nodes) assert.match(await node.ownRules(), new RegExp(UNUSED));
       await onlyOwnRules(system, homeBesideProxy(system));
 
-      const [leave = [], ...remove] = await chart.documented('Uninstall');
+      const [leave = [], ...remove] = await chart.documented('Uninstall with Helm');
       await chart.execute(leave);
       await kubectl.must('wait', 'pods', APP, '--for=delete', '--timeout=180s');
       await onlyOwnRules(system, homeBesideProxy(system));
@@ -158,7 +158,8 @@ scenario('a kustomization becomes a release of the Helm chart, and no packet goe
     const before = (await agent.pods()).map(({ uid }) => uid);
     await chart.write({});
     await chart.run('Install', 'push');
-    for (const command of await chart.documented('From a kustomization')) await chart.execute(command);
+    for (const command of await chart.documented('From a kustomization to Helm'))
+      await chart.execute(command);
     const after = (await agent.pods()).map(({ uid }) => uid);
     assert.equal(after.length, before.length);
     assert.ok(after.every((uid) => !before.includes(uid)));
@@ -206,7 +207,7 @@ async function chartOf(system: Lab, release: Release): Promise<Chart> {
     '0.1.0': release.version,
   };
   const documented = async (heading: string) =>
-    commandsOf(await sectionOf('examples/helm/README.md', heading)).map(({ program, args }) => [
+    commandsOf(await sectionOf('docs/install.md', heading)).map(({ program, args }) => [
       program,
       ...args
         .slice(0, args.includes('|') ? args.indexOf('|') : undefined)
@@ -278,7 +279,7 @@ async function withRelease(
 
 /** What the documentation says to run, with the manifest of this release. */
 async function documented(heading: string, { manifest }: Release): Promise<readonly (readonly string[])[]> {
-  return kubectlCommands(await sectionOf('docs/operations.md', heading)).map((args) =>
+  return kubectlCommands(await sectionOf('docs/install.md', heading)).map((args) =>
     args.map((arg) => (arg.endsWith('install.yaml') ? manifest : arg)),
   );
 }

@@ -274,7 +274,7 @@ async function reported({ kubectl }: Lab): Promise<void> {
 
 /** The commands by which the rule goes, and then all else, in the order of the page. */
 async function documentedRemoval(): Promise<readonly (readonly string[])[]> {
-  const commands = kubectlCommands(await sectionOf('docs/operations.md', 'Fresh nodes'));
+  const commands = kubectlCommands(await sectionOf('docs/install.md', 'New nodes'));
   const removal = commands.filter(([verb]) => verb === 'delete');
   assert.deepEqual(removal[0], ['delete', ...RULE]);
   assert.equal(removal.length, 2);

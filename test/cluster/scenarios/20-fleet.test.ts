@@ -160,7 +160,7 @@ async function narrowAccount({ kubectl, namespace }: Lab, dir: string) {
   await writeFile(kubeconfig, JSON.stringify(config));
   const allow = async (): Promise<AsyncDisposable> => {
     const [, yaml = ''] =
-      /^```yaml\n(.*?)^```$/ms.exec(await sectionOf('docs/operations.md', 'Ask all nodes')) ?? [];
+      /^```yaml\n(.*?)^```$/ms.exec(await sectionOf('docs/install.md', 'Ask all nodes')) ?? [];
     const subject = `--serviceaccount=${namespace}:${name}`;
     // The names of what belongs to no namespace are unlike those of other runs.
     const cluster = `${name}-${namespace}`;

@@ -33,7 +33,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* The rows of "Sizing" in docs/operations.md, by their numbers of CIDRs. */}}
+{{/* The rows of "Size" in docs/install.md, by their numbers of CIDRs. */}}
 {{- define "ip-masq-agent.sizing" -}}
 "1000": {memory: 96Mi, flags: {}}
 "5000": {memory: 192Mi, flags: {cidr-limit-max: 5000}}
