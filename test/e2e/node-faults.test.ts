@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmod, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
-import { ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
-import { BINARY, createNode, eventually, inside, type NodeLab, SERVED } from './support.ts';
+import { ProjectedVolume } from '../lab/volume.ts';
+import { BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 
@@ -20,31 +20,6 @@ const WHY_NO_CGROUP = await whyNoMemoryCgroup();
 
 const NFT = ['--iptables-mode=nft', '--backend=iptables'];
 const ADDRESS = 'masqueradeAddresses: [{destination: 8.0.0.0/8, address: 192.0.2.0/24}]\n';
-
-interface FaultyNode extends NodeLab {
-  /** A directory of its own. */
-  readonly scratch: string;
-}
-
-/**
- * A node whose agent is started by a script of sh: `$AGENT "$@"` runs it, `$DIR` is a directory of its own, first on PATH, in which
- * are the programs of these names.
- */
-async function faultyNode(
-  script: string,
-  programs: Readonly<Record<string, string>> = {},
-): Promise<FaultyNode> {
-  await using stack = new AsyncDisposableStack();
-  const { path: scratch } = stack.use(await temporaryDirectory());
-  const files = { agent: `AGENT=${process.env['OLD'] ?? BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
-  for (const [name, text] of Object.entries(files)) {
-    await writeFile(join(scratch, name), `#!/bin/sh\nDIR=${scratch}\n${text}\n`);
-    await chmod(join(scratch, name), 0o755);
-  }
-  const node = stack.use(await createNode(join(scratch, 'agent')));
-  const owned = stack.move();
-  return { ...node, scratch, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
 
 /** Starts the real program, but fails in one way as long as `$DIR/fault` exists. */
 const unless = (fault: string, program: string) =>
