@@ -275,6 +275,41 @@ describe('more than the agent writes', () => {
     const { code, signal, stderr } = await node.agent('--once', NFTABLES, `--config-dir=${other}`);
     assert.deepEqual([code, signal], [0, null], stderr);
   });
+
+  for (const [what, mode, count, ...flags] of [
+    ['of the agent', 'nft', 30_000],
+    ['of another program', 'nft', 65_535],
+    ['of the agent', 'nft', 30_000, '--netlink=off'],
+    ['of the agent', 'legacy', 30_000],
+  ] as const)
+    it(`in a chain is replaced and removed within 64 MiB: ${count} rules ${what}, ${mode} ${flags}`, {
+      skip: WHY_NO_CGROUP,
+    }, async (t) => {
+      await using cgroup = await memoryCgroup(64 * 2 ** 20);
+      await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      const args = [`--iptables-mode=${mode}`, '--backend=iptables', '--sync-timeout=60s', ...flags];
+      assert.equal((await node.agent('--once', ...args)).code, 0);
+      const tool = `iptables-${mode}`;
+      const before = await node.run(tool, '-t', 'nat', '-S');
+      const comment =
+        what === 'of the agent' ? '-m comment --comment "ip-masq-agent: ip-masq-a: not masqueraded" ' : '';
+      const rules = Array.from(
+        { length: count },
+        (_, index) =>
+          `-A IP-MASQ-AGENT -d 11.${index >> 15}.${(index >> 7) & 255}.${(index & 127) * 2}/32 ${comment}-j RETURN`,
+      );
+      const fill = () => node.restore(`${tool}-restore`, ...rules);
+      await fill();
+      const { code, signal, stderr } = await node.agent('--once', ...args);
+      assert.deepEqual([code, signal], [0, null], stderr);
+      assert.equal(await node.run(tool, '-t', 'nat', '-S'), before);
+      await fill();
+      const removed = await node.agent('cleanup', ...args);
+      assert.deepEqual([removed.code, removed.signal], [0, null], removed.stderr);
+      assert.doesNotMatch(await node.run(tool, '-t', 'nat', '-S'), /IP-MASQ-AGENT/);
+      t.diagnostic(`${((await cgroup.peak()) / 2 ** 20).toFixed(1)} MiB, ${await cgroup.kills()} kills`);
+    });
 });
 
 /** One half of 100,000 CIDRs that are not next to each other. */
