@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
 import { ProjectedVolume } from '../lab/volume.ts';
 import { BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
+import { holdLock } from './xtables-lock.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 
@@ -52,6 +53,27 @@ describe('a fault of the node', () => {
       );
       agent.kill('SIGKILL');
     });
+
+  it('that another program holds the xtables lock ends readiness within seconds in legacy mode', async () => {
+    await using node = await faultyNode(RUN);
+    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    const agent = node.start('--sync-timeout=60s', SERVED, '--iptables-mode=legacy', '--resync-interval=5m');
+    await agent.logged(/metrics, probes and status on/);
+    const lock = await holdLock(node);
+    agent.kill('SIGHUP');
+    const since = performance.now();
+    await eventually(
+      async () => /^503 \[-\] rules: .*cannot read.*xtables lock/.test(await node.fetch('/readyz')),
+      () => 'no readiness',
+    );
+    assert.ok(performance.now() - since < 20_000);
+    lock.kill();
+    await eventually(
+      async () => (await node.fetch('/readyz')).startsWith('200'),
+      () => 'readiness',
+    );
+    await agent.stop();
+  });
 
   for (const [what, fault] of [
     ['is killed', 'rm $DIR/fault; kill -9 $$'],
