@@ -8,7 +8,7 @@ import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
 import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, KEYS, type KeyKind } from '../lib/config/keys.ts';
-import { CONFLICT_KINDS, KINDS } from '../lib/config/problem.ts';
+import { CONFLICT_KINDS, KINDS, type ProblemKind } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
@@ -111,13 +111,8 @@ export function generatedTables(): Readonly<Record<string, string>> {
     ),
     flags: table(['flag', 'value', 'default', 'meaning'], Object.entries(FLAGS).map(flagCells)),
     'exit codes': table(['exit code', 'meaning'], Object.entries(EXIT_MEANING)),
-    // The conflicts among them have a table of their own.
-    problems: table(
-      ['kind', 'meaning', 'severity'],
-      Object.entries(KINDS)
-        .filter(([kind]) => !(kind in CONFLICT_KINDS))
-        .map(([kind, { meaning, severity }]) => [`\`${kind}\``, meaning, severity]),
-    ),
+    conflicts: kindTable(Object.entries(CONFLICT_KINDS)),
+    problems: kindTable(Object.entries(KINDS).filter(([kind]) => !(kind in CONFLICT_KINDS))),
     findings: table(
       ['finding', 'meaning'],
       Object.entries(FINDING_MEANING).map(([kind, meaning]) => [`\`${kind}\``, meaning]),
@@ -179,6 +174,13 @@ const VALUE_OF = {
   flag: 'boolean, `false`',
   duration: 'Go duration such as `60s` or `1m30s`, from 100ms to 576h; `--resync-interval`',
 } as const satisfies Readonly<Record<KeyKind, string>>;
+
+function kindTable(kinds: readonly (readonly [kind: string, about: (typeof KINDS)[ProblemKind]])[]): string {
+  return table(
+    ['kind', 'meaning', 'severity'],
+    kinds.map(([kind, { meaning, severity }]) => [`\`${kind}\``, meaning, severity]),
+  );
+}
 
 /** A column for each cluster of the tests, and a row for each test. */
 function scenarioTable(results: readonly ClusterResult[]): string {

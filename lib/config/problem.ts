@@ -40,16 +40,26 @@ const info = (meaning: string): Kind => ({ severity: 'info', meaning });
 
 /** Kinds of two origins that disagree, or say the same twice. */
 export const CONFLICT_KINDS = {
-  'both-lists': error('A network is in both lists.'),
+  'both-lists': error('A network is in both lists, in one config file or in two.'),
   'resync-interval': error('Config files set different resync intervals.'),
-  'address-range': error('A destination has two ranges in masqueradeAddresses.'),
-  'link-local-flag': warning('Config files disagree on whether link-local traffic is masqueraded.'),
-  'link-local-entry': warning('A list says the opposite of the setting for link-local traffic.'),
-  'opposite-nested': info('An entry is an exception to an entry of another config file.'),
-  'limits-others': info('The masqueradeFromCIDRs of one config file limit what all config files ask for.'),
-  'address-unused': info('A destination has an address, but nothing in it is masqueraded.'),
+  'address-range': error('A destination has two ranges in `masqueradeAddresses`.'),
+  'link-local-flag': warning(
+    'Config files disagree on whether link-local traffic is masqueraded, in `masqLinkLocal` or `masqLinkLocalIPv6`; true wins.',
+  ),
+  'link-local-entry': warning(
+    '169.254.0.0/16 or fe80::/10 is listed with the opposite of the merged boolean, or is inside an entry of `nonMasqueradeCIDRs` although the boolean is true; it is not masqueraded.',
+  ),
+  'opposite-nested': info(
+    'An entry is inside one of the opposite list from another config file; the longest prefix decides.',
+  ),
+  'limits-others': info(
+    'One config file has `masqueradeFromCIDRs`, another does not; the ranges limit what both ask for.',
+  ),
+  'address-unused': info('A destination in `masqueradeAddresses`, in which nothing is masqueraded.'),
   duplicate: info('A network is listed twice in the same list.'),
-  covered: info('An entry changes nothing, because a wider entry of the same list contains it.'),
+  covered: info(
+    'An entry is inside a wider one of the same list; of `masqueradeAddresses`, with the same range.',
+  ),
 };
 
 /**

@@ -33,7 +33,7 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   if (backend !== 'auto') return { backend, ...BY_FLAG };
   const flag = iptablesFlag(options);
   if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
-  const { tables, chains, areHidden } = await readEvidence(host);
+  const { tables, chains, areHidden } = await readEvidence(host, options.mostObjects);
   const limit = areHidden ? '; nftables rules cannot be read, because netlink does not work' : '';
   const proxy = tables.has(KUBE_PROXY.table)
     ? 'nftables'
@@ -62,14 +62,15 @@ export function iptablesFlag({ mode, chain }: DataplaneOptions): string | undefi
   return chain === DEFAULT_CHAIN ? undefined : `--masq-chain=${chain}`;
 }
 
-async function readEvidence(host: Host): Promise<Evidence> {
+async function readEvidence(host: Host, most: number | undefined): Promise<Evidence> {
   const tables = [TABLE, INTERIM_TABLE, KUBE_PROXY.table];
   // Another name asks for iptables.
   const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
   const answer = host.netlink?.use(async (requests) => {
     const find = (chain: string, family: Family) => requests.chain({ family, table: 'nat', chain });
     const findRules = async (chain: string, family: Family) => {
-      const { jumps, rules = [] } = (await readChains(requests, family, chain)).observation;
+      const reading = await readChains(requests, family, chain, undefined, most);
+      const { jumps, rules = [] } = reading.observation;
       const texts = rules.map(({ spec }) => spec);
       return jumps.length > 0 || (!isOfOlderAgent(texts) && hasComments(texts));
     };
@@ -87,8 +88,8 @@ async function readEvidence(host: Host): Promise<Evidence> {
     areHidden: read === undefined,
     chains: new Set([
       ...(read?.chains ?? []),
-      ...(await chainsOf('nft', read === undefined ? chains : [], host)),
-      ...(await chainsOf('legacy', chains, host)),
+      ...(await chainsOf('nft', read === undefined ? chains : [], host, most)),
+      ...(await chainsOf('legacy', chains, host, most)),
     ]),
   };
 }
@@ -118,6 +119,7 @@ async function chainsOf(
   mode: IptablesMode,
   names: readonly string[],
   host: Host,
+  most: number | undefined,
 ): Promise<ReadonlySet<string>> {
   const families: Family[] = [];
   // iptables-legacy would load its kernel modules.
@@ -128,16 +130,18 @@ async function chainsOf(
   const runner = inTurns(host, mode);
   const has = (name: string, family: Family) => {
     const tool = createTool(runner, family, command.suffix);
-    return name === DEFAULT_CHAIN ? isInUse(tool, name) : tool.has('nat', name);
+    return name === DEFAULT_CHAIN ? isInUse(tool, name, most) : tool.has('nat', name);
   };
   return await present(names, families, (name, family) => has(name, family).catch(noneIfImpossible));
 }
 
 /** Whether POSTROUTING leads to the chain, or it has rules of this agent. One of v1 or v2 without a jump does nothing. */
-async function isInUse(tool: Tool, chain: string): Promise<boolean> {
+async function isInUse(tool: Tool, chain: string, most: number | undefined): Promise<boolean> {
   const jumps = await tool.list('POSTROUTING');
   if (jumps?.some((spec) => ruleTarget(spec) === chain)) return true;
-  const rules = (await tool.list(chain)) ?? [];
+  const listed = await tool.listOwn(chain, most);
+  // Without a jump they do nothing.
+  const rules = listed === 'too many' ? [] : (listed ?? []);
   // If iptables cannot read POSTROUTING, rules of an older agent may be in use.
   const isDead = jumps !== undefined && isOfOlderAgent(rules);
   return !isDead && hasComments(rules);

@@ -11,10 +11,11 @@ export interface Host {
   /**
    * Runs a tool without a shell and waits for its end. An exit code other than 0 is not an error here.
    *
+   * @param mostBytes a tool that prints more is killed, and what it has printed until then is the result; without it, an error
    * @throws {DataplaneError} `missing` if there is no such tool, `exhausted` if it cannot be started or is killed, `refused` if it does not
    * end in time
    */
-  run(file: string, args: readonly string[], input?: string): Promise<ToolResult>;
+  run(file: string, args: readonly string[], input?: string, mostBytes?: number): Promise<ToolResult>;
   /** The text of a file; empty if there is no such file, undefined if it may not be read. */
   readText(path: string): Promise<string | undefined>;
   /** Asks nf_tables directly; absent if only tools are to be used. */
@@ -25,6 +26,8 @@ export interface ToolResult {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
+  /** Whether it has printed more than `mostBytes`. */
+  readonly isCut?: boolean;
 }
 
 /** The directories of the tools if PATH is not set. */
@@ -40,7 +43,10 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   const start = netlink === undefined ? startByFork : startTool;
   return {
     ...(netlink && { netlink }),
-    run: (file, args, input) => runTool(timeoutMs, () => start(file, args, input, env), file),
+    run: (file, args, input, mostBytes) => {
+      const starting = () => start(file, args, input, env, mostBytes ?? MAX_OUTPUT_BYTES);
+      return runTool(timeoutMs, starting, file, mostBytes !== undefined);
+    },
     async readText(path) {
       try {
         return readFileSync(path, 'utf8');
@@ -61,7 +67,12 @@ interface Tool {
   release?(): void;
 }
 
-async function runTool(timeoutMs: number, start: () => Tool, file: string): Promise<ToolResult> {
+async function runTool(
+  timeoutMs: number,
+  start: () => Tool,
+  file: string,
+  mayCut: boolean,
+): Promise<ToolResult> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const fail = (reason: string, remedy: string) => new DataplaneError('refused', `${file} ${reason}`, remedy);
   const cancel = afterRunning(timeoutMs, () => {
@@ -72,6 +83,10 @@ async function runTool(timeoutMs: number, start: () => Tool, file: string): Prom
   try {
     tool = start();
     const { code, signal, stdout, stderr } = await Promise.race([tool.ended, late]);
+    if (signal === TOO_MUCH && mayCut) {
+      stop(tool);
+      return { code: 0, stdout, stderr, isCut: true };
+    }
     if (signal === TOO_MUCH)
       throw fail('prints more than 32 MiB', 'run it by hand on the node: is it a wrapper?');
     // It says nothing about what the tool was asked.
@@ -83,22 +98,26 @@ async function runTool(timeoutMs: number, start: () => Tool, file: string): Prom
       );
     return { code, stdout, stderr };
   } catch (error) {
-    killTool(tool?.pid);
-    tool?.release?.();
+    stop(tool);
     throw error instanceof DataplaneError ? error : spawnError(file, error);
   } finally {
     cancel();
   }
 }
 
+function stop(tool: Tool | undefined): void {
+  killTool(tool?.pid);
+  tool?.release?.();
+}
+
 /** The signal of a tool that prints too much (setrlimit(2)). */
 const TOO_MUCH = 'SIGXFSZ';
 
 /** If the cheap way fails, the other one tells why. */
-function startTool(...[file, args, input = '', env]: Parameters<typeof startByFork>): Tool {
+function startTool(...[file, args, input = '', env, mostBytes]: Parameters<typeof startByFork>): Tool {
   const texts = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  const tool = spawnWithoutFork(file, args, texts, input, MAX_OUTPUT_BYTES);
-  if (tool === undefined) return startByFork(file, args, input, env);
+  const tool = spawnWithoutFork(file, args, texts, input, mostBytes);
+  if (tool === undefined) return startByFork(file, args, input, env, mostBytes);
   running.add(tool.pid);
   return { ...tool, ended: tool.ended.finally(() => running.delete(tool.pid)) };
 }
@@ -109,6 +128,7 @@ function startByFork(
   args: readonly string[],
   input: string | undefined,
   env: Readonly<Record<string, string>>,
+  mostBytes: number,
 ): Tool {
   // Without input, one pipe less at every observation.
   const stdin = input === undefined ? 'ignore' : 'pipe';
@@ -116,11 +136,12 @@ function startByFork(
   running.add(child.pid);
   const { promise: ended, resolve, reject } = Promise.withResolvers<Awaited<Tool['ended']>>();
   const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
+  const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString();
   let length = 0;
   const collect = (chunks: Buffer[]) => (chunk: Buffer) => {
     length += chunk.length;
-    if (length <= MAX_OUTPUT_BYTES) chunks.push(chunk);
-    else resolve({ code: null, signal: TOO_MUCH, stdout: '', stderr: '' });
+    if (length <= mostBytes) chunks.push(chunk);
+    else resolve({ code: null, signal: TOO_MUCH, stdout: text(stdout), stderr: text(stderr) });
   };
   // Without a free file descriptor there are no pipes, and an error event follows.
   child.stdout?.on('data', collect(stdout));
@@ -128,7 +149,6 @@ function startByFork(
   child.on('error', reject);
   child.on('close', (code, signal) => {
     running.delete(child.pid);
-    const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString();
     resolve({ code, signal, stdout: text(stdout), stderr: text(stderr) });
   });
   // A tool that ends before it has read all input says why on standard error.

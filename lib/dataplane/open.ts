@@ -5,7 +5,8 @@ import type { Choice, Dataplane, RuleLocation } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 import { secondChain } from './iptables/chain.ts';
-import { iptablesLocations, openIptables } from './iptables/iptables.ts';
+import { withoutNft } from './iptables/detect.ts';
+import { iptablesDataplane, iptablesLocations, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
 import { noAnswer } from './netlink.ts';
 import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
@@ -17,11 +18,11 @@ export interface Opened {
   /** What to tell the operator: a flag asks for what the node cannot run. */
   readonly warning?: string;
   /**
-   * Opens nftables instead, if the kernel has refused the first transaction of iptables for the lack of something. Absent if
-   * this dataplane is to stay: a flag names it, or it is nftables by choice.
+   * Opens what may work instead, if the kernel has refused the first transaction for the lack of something. Absent if this
+   * dataplane is to stay: it is nftables by choice.
    *
    * @param error of the first transaction
-   * @throws the error, if it is another one; one that names both dataplanes, if nftables does not work either
+   * @throws the error, if it is another one; one that names all that was tried, if nothing works
    */
   readonly fallBack?: (error: unknown) => Promise<Opened>;
 }
@@ -34,48 +35,82 @@ export interface Opened {
 export async function openDataplane(options: DataplaneOptions, host: Host): Promise<Opened> {
   const choice = await choose(options, host);
   if (choice.backend === 'nftables') return { dataplane: openNftables(options, host, choice) };
-  if (choice.by === 'flag') return { dataplane: await openIptables(options, host, choice) };
-  const fallBack = async (error: unknown) => {
+  if (choice.by === 'flag') {
+    const dataplane = await openIptables(options, host, choice);
+    return { dataplane, fallBack: (error) => openLegacy([error], dataplane, options, host) };
+  }
+  const openOther = async (error: unknown, dataplane?: Dataplane) => {
     // Rules that no tool could remove must not stay beside others.
     const isOver =
       error instanceof DataplaneError && error.failure === 'missing' && choice.by === 'own-rules';
     if (isOver) throw error;
-    return await openInstead(error, options, host);
+    return await openInstead(error, dataplane, options, host);
   };
   const warning = options.invalidPackets === 'drop' && { warning: NOTHING_DROPPED };
   return await openIptables(options, host, choice).then(
-    (dataplane) => ({ dataplane, fallBack, ...warning }),
-    fallBack,
+    (dataplane) => ({ dataplane, fallBack: (error) => openOther(error, dataplane), ...warning }),
+    openOther,
   );
 }
 
 const NOTHING_DROPPED =
   '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
-async function openInstead(error: unknown, options: DataplaneOptions, host: Host): Promise<Opened> {
+/** @param iptables undefined if it could not be opened in any mode */
+async function openInstead(
+  error: unknown,
+  iptables: Dataplane | undefined,
+  options: DataplaneOptions,
+  host: Host,
+): Promise<Opened> {
   const isOver = error instanceof DataplaneError && (error.meansNoRules || error.failure === 'unusable');
   if (!isOver) throw error;
+  const fallBack = (other: unknown) => openLegacy([error, other], iptables, options, host);
   const reason = `iptables does not work here: ${error.message}`;
   const choice: Choice = { backend: 'nftables', by: 'failed-trial', reason };
   let dataplane: Dataplane;
   try {
     dataplane = openNftables(options, host, choice);
   } catch (other) {
-    throw neitherWorks(error, other);
+    return await fallBack(other);
   }
   const flag = iptablesFlag(options);
-  const fallBack = async (other: unknown) => {
-    throw neitherWorks(error, other);
-  };
   return { dataplane, fallBack, ...(flag && { warning: `${flag} has no effect; remove it: ${reason}` }) };
 }
 
-function neitherWorks(iptables: DataplaneError, nftables: unknown): unknown {
-  if (!(nftables instanceof DataplaneError) || nftables.isRetryable) return nftables;
+/**
+ * Opens iptables in legacy mode, if the kernel supports nothing else, and no flag says otherwise.
+ *
+ * @param errors of all that was tried
+ * @param iptables undefined if it could not be opened in any mode
+ * @throws one that names all, unless the last one is not final
+ */
+async function openLegacy(
+  errors: readonly unknown[],
+  iptables: Dataplane | undefined,
+  options: DataplaneOptions,
+  host: Host,
+): Promise<Opened> {
+  const lacks = errors.every((error) => error instanceof DataplaneError && error.meansNoRules);
+  if (!lacks || options.mode !== 'auto' || iptables?.iptables?.mode !== 'nft') throw nothingWorks(errors);
+  try {
+    const dataplane = iptablesDataplane(await withoutNft(host, errors[0]), options, host, 'failed-trial');
+    return { dataplane, fallBack: (error) => openLegacy([...errors, error], dataplane, options, host) };
+  } catch (error) {
+    throw nothingWorks([...errors, error]);
+  }
+}
+
+function nothingWorks(errors: readonly unknown[]): unknown {
+  const last = errors.at(-1);
+  const all = errors.filter((error) => error instanceof DataplaneError);
+  if (!(last instanceof DataplaneError) || last.isRetryable || all.length === 1) return last;
+  const texts = (field: 'message' | 'remedy', between: string) =>
+    [...new Set(all.map((error) => error[field]))].join(between);
   return new DataplaneError(
-    nftables.failure,
-    `neither dataplane works on this node: ${iptables.message}; ${nftables.message}`,
-    `for iptables, ${iptables.remedy}; for nftables, ${nftables.remedy}`,
+    last.failure,
+    `no dataplane works on this node: ${texts('message', '; ')}`,
+    texts('remedy', '; or '),
   );
 }
 

@@ -15,7 +15,7 @@ export const DEFAULT_CHAIN = 'IP-MASQ-AGENT';
 export interface RuleOptions extends PortOptions {
   /** Only of nftables; absent as `off`. */
   readonly invalidPackets?: InvalidPackets;
-  /** Only of nftables: the most elements and rules of its table that are read; absent for any number. */
+  /** The most rules of a chain, or elements and rules of a table, that are read; absent for any number. */
   readonly mostObjects?: number;
   /** The chain of the iptables dataplane. With nftables, it may be a leftover of an earlier run. */
   readonly chain: string;

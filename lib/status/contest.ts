@@ -5,8 +5,8 @@ import { programs } from '../text/programs.ts';
 const CONTESTED_MS = 5_000;
 
 /**
- * Whether the rules are contested: for some time the kernel does not hold them, because a repair fails or takes long, or another
- * program changes them so often that no sync finds them untouched. Then the agent is not ready. A fight is something else: so
+ * Whether the rules are contested: for some time the kernel does not hold them, because a repair fails or takes long, or they cannot
+ * be read, or another program changes them so often that no sync finds them untouched. Then the agent is not ready. A fight is something else: so
  * many repairs in a row that the log tells of them (`warnOfFight`), also if traffic can rely on the rules in between. Times are
  * those of performance.now().
  */
@@ -15,9 +15,10 @@ export class Contest {
   #since: number | undefined;
   #lastAt = Number.NEGATIVE_INFINITY;
   #isContested = false;
-  #inSync = true;
+  /** What the last reading has found; undefined if the next one fails. */
+  #inSync: boolean | undefined = true;
   #by: readonly string[] = [];
-  /** Why the last repair has failed. */
+  /** Why the last reading or repair has failed. */
   #failure: string | undefined;
 
   /** A sync has found that the kernel does not hold the policy, and begins to write it. */
@@ -27,9 +28,17 @@ export class Contest {
     this.#since ??= now;
   }
 
-  /** An attempt to read or to write the rules has failed. */
-  onRetry(failure: string): void {
+  /**
+   * An attempt to read or to write the rules has failed.
+   *
+   * @param since when it began
+   */
+  onRetry(failure: string, since: number): void {
     this.#failure = failure;
+    if (this.#inSync !== true) return;
+    this.isContested(since);
+    this.#inSync = undefined;
+    this.#since ??= since;
   }
 
   onReconcile({ wasUntouched, inSync, by }: ReconcileEvent, now: number): void {
@@ -48,7 +57,7 @@ export class Contest {
 
   /** Whether the rules are contested, until they stay unchanged for a while. */
   isContested(now: number): boolean {
-    if (!this.#inSync) this.#isContested ||= now - (this.#since ?? now) >= CONTESTED_MS;
+    if (this.#inSync !== true) this.#isContested ||= now - (this.#since ?? now) >= CONTESTED_MS;
     else if (now - this.#lastAt >= CONTESTED_MS) {
       this.#isContested = false;
       this.#since = undefined;
@@ -58,7 +67,11 @@ export class Contest {
 
   /** Why they are contested, and what to do. */
   get reason(): string {
-    if (this.#failure !== undefined) return `the kernel does not hold the agent's rules: ${this.#failure}`;
+    const what =
+      this.#inSync === undefined
+        ? 'the agent cannot read its rules'
+        : "the kernel does not hold the agent's rules";
+    if (this.#failure !== undefined) return `${what}: ${this.#failure}`;
     if (this.#lastAt < (this.#since ?? 0))
       return "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
     return `${programs(this.#by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;

@@ -5,6 +5,7 @@ import type { RetryableError } from '../agent/retry.ts';
 import { configHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { ConntrackTable } from '../node/conntrack-table.ts';
 import type { MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
@@ -114,8 +115,10 @@ export class StatusObserver implements Observer, Status {
   }
 
   /** @param seconds the time of the failed attempt and of the pause after it */
-  onRetry({ failure, message }: RetryableError, seconds: number): void {
-    this.contest.onRetry(message);
+  onRetry(error: RetryableError, seconds: number): void {
+    const { failure, message } = error;
+    // The other one is of the config files, or of the node's addresses.
+    if (error instanceof DataplaneError) this.contest.onRetry(message, performance.now() - seconds * 1000);
     this.#recorder.record((metrics) => {
       metrics.add('sync_retries_total', { reason: failure });
       if (failure === 'busy') metrics.add('lock_wait_seconds_total', {}, seconds);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { chmod, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { BINARY, createNode, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
+import { createNode, faultyNode, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
 
 const KUBE_PROXY = {
   nftables: 'add table ip kube-proxy; add table ip6 kube-proxy',
@@ -72,8 +72,8 @@ describe('the agent with --backend=auto', () => {
   });
 
   it('takes nftables if the kernel lacks what iptables needs, after one attempt', async () => {
-    await using node = await createNode();
-    const { code, stderr } = await withoutModules(node);
+    await using node = await lackingNode();
+    const { code, stderr } = await node.agent('--once');
     assert.equal(code, 0, stderr);
     assert.doesNotMatch(stderr, /trying again/);
     assert.match(
@@ -99,40 +99,53 @@ describe('the agent with --backend=auto', () => {
   });
 
   it('warns if a flag asks for iptables on such a node', async () => {
-    await using node = await createNode();
-    const { code, stderr } = await withoutModules(node, '--iptables-mode=nft');
+    await using node = await lackingNode();
+    const { code, stderr } = await node.agent('--once', '--iptables-mode=nft');
     assert.equal(code, 0, stderr);
     assert.match(stderr, /"warn",.*--iptables-mode=nft has no effect; remove it: /);
   });
 
-  it('ends with both reasons if nftables does not work either', async () => {
-    await using node = await createNode();
+  it('ends with all reasons if nothing works', async () => {
+    await using node = await lackingNode();
     await node.nft('add table ip ip-masq-agent; add chain ip ip-masq-agent foreign');
-    const { code, stderr } = await withoutModules(node, '--masq-chain=OTHER');
+    const { code, stderr } = await node.agent('--once', '--masq-chain=OTHER');
     assert.equal(code, 1);
     const { msg } = jsonLines(stderr).at(-1) ?? {};
     assert.match(
       `${msg}`,
-      /neither dataplane works on this node: .*xt_MASQUERADE; .*ip-masq-agent.*; for iptables, load /,
+      /no dataplane works on this node: .*xt_MASQUERADE; .*ip-masq-agent.*; load .*; or /,
     );
   });
 
-  it('does not take nftables if --backend names iptables, and names the other flag', async () => {
-    await using node = await createNode();
-    const { code, stderr } = await withoutModules(node, '--backend=iptables');
+  it('takes legacy mode if nothing else works and no flag says otherwise, and tells the commands beside it', async () => {
+    await using node = await lackingNode();
+    // What kubelet keeps says nft mode, and so would a command by itself.
+    await node.run('iptables-nft', '-t', 'mangle', '-N', 'KUBE-KUBELET-CANARY');
+    const agent = node.start('--backend=iptables');
+    await agent.logged(
+      /using iptables .* \(legacy\): nft mode does not work here: .*lacks some of nft_compat, /,
+    );
+    await agent.logged(/rules added/);
+    assert.match(await node.run('iptables-legacy', '-t', 'nat', '-S', 'POSTROUTING'), /IP-MASQ-AGENT/);
+    const { code, stdout, stderr } = await node.agent('diff');
+    assert.equal(code, 0, stdout);
+    assert.match(stderr, /flags of the running agent, .*--iptables-mode=legacy/);
+    await agent.stop();
+  });
+
+  it('stays in nft mode if flags ask for it, and names the other flag', async () => {
+    await using node = await lackingNode();
+    const { code, stderr } = await node.agent('--once', '--backend=iptables', '--iptables-mode=nft');
     assert.equal(code, 1);
     assert.match(stderr, /"fatal",.*lacks some of nft_compat, .*; load them .*or use --backend=nftables"/);
     assert.equal(await node.run('nft', 'list', 'tables'), '');
   });
 });
 
-/** Runs the agent once as on a node without the modules that iptables-nft needs. */
-async function withoutModules(node: NodeLab, ...flags: readonly string[]) {
-  const file = join(node.dir, 'iptables-nft-restore');
-  await writeFile(file, `#!/bin/sh\ncat >/dev/null\ncat >&2 <<'END'\n${LACKING}\nEND\nexit 4\n`);
-  await chmod(file, 0o755);
-  const path = `PATH=${node.dir}:${process.env['PATH']}`;
-  return await node.box.run('env', [path, BINARY, '--once', `--config-dir=${node.configDir}`, ...flags]);
+/** A node without the modules that iptables-nft needs. */
+async function lackingNode(): Promise<NodeLab> {
+  const tool = `cat >/dev/null\ncat >&2 <<'END'\n${LACKING}\nEND\nexit 4`;
+  return await faultyNode('exec $AGENT "$@"', { 'iptables-nft-restore': tool });
 }
 
 /** All rules of both families and dataplanes. */

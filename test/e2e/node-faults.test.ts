@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmod, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
-import { ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
-import { BINARY, createNode, eventually, inside, type NodeLab, SERVED } from './support.ts';
+import { ProjectedVolume } from '../lab/volume.ts';
+import { BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
+import { holdLock } from './xtables-lock.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 
@@ -20,31 +21,6 @@ const WHY_NO_CGROUP = await whyNoMemoryCgroup();
 
 const NFT = ['--iptables-mode=nft', '--backend=iptables'];
 const ADDRESS = 'masqueradeAddresses: [{destination: 8.0.0.0/8, address: 192.0.2.0/24}]\n';
-
-interface FaultyNode extends NodeLab {
-  /** A directory of its own. */
-  readonly scratch: string;
-}
-
-/**
- * A node whose agent is started by a script of sh: `$AGENT "$@"` runs it, `$DIR` is a directory of its own, first on PATH, in which
- * are the programs of these names.
- */
-async function faultyNode(
-  script: string,
-  programs: Readonly<Record<string, string>> = {},
-): Promise<FaultyNode> {
-  await using stack = new AsyncDisposableStack();
-  const { path: scratch } = stack.use(await temporaryDirectory());
-  const files = { agent: `AGENT=${process.env['OLD'] ?? BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
-  for (const [name, text] of Object.entries(files)) {
-    await writeFile(join(scratch, name), `#!/bin/sh\nDIR=${scratch}\n${text}\n`);
-    await chmod(join(scratch, name), 0o755);
-  }
-  const node = stack.use(await createNode(join(scratch, 'agent')));
-  const owned = stack.move();
-  return { ...node, scratch, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
 
 /** Starts the real program, but fails in one way as long as `$DIR/fault` exists. */
 const unless = (fault: string, program: string) =>
@@ -77,6 +53,27 @@ describe('a fault of the node', () => {
       );
       agent.kill('SIGKILL');
     });
+
+  it('that another program holds the xtables lock ends readiness within seconds in legacy mode', async () => {
+    await using node = await faultyNode(RUN);
+    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    const agent = node.start('--sync-timeout=60s', SERVED, '--iptables-mode=legacy', '--resync-interval=5m');
+    await agent.logged(/metrics, probes and status on/);
+    const lock = await holdLock(node);
+    agent.kill('SIGHUP');
+    const since = performance.now();
+    await eventually(
+      async () => /^503 \[-\] rules: .*cannot read.*xtables lock/.test(await node.fetch('/readyz')),
+      () => 'no readiness',
+    );
+    assert.ok(performance.now() - since < 20_000);
+    lock.kill();
+    await eventually(
+      async () => (await node.fetch('/readyz')).startsWith('200'),
+      () => 'readiness',
+    );
+    await agent.stop();
+  });
 
   for (const [what, fault] of [
     ['is killed', 'rm $DIR/fault; kill -9 $$'],
@@ -300,6 +297,41 @@ describe('more than the agent writes', () => {
     const { code, signal, stderr } = await node.agent('--once', NFTABLES, `--config-dir=${other}`);
     assert.deepEqual([code, signal], [0, null], stderr);
   });
+
+  for (const [what, mode, count, ...flags] of [
+    ['of the agent', 'nft', 30_000],
+    ['of another program', 'nft', 65_535],
+    ['of the agent', 'nft', 30_000, '--netlink=off'],
+    ['of the agent', 'legacy', 30_000],
+  ] as const)
+    it(`in a chain is replaced and removed within 64 MiB: ${count} rules ${what}, ${mode} ${flags}`, {
+      skip: WHY_NO_CGROUP,
+    }, async (t) => {
+      await using cgroup = await memoryCgroup(64 * 2 ** 20);
+      await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
+      await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+      const args = [`--iptables-mode=${mode}`, '--backend=iptables', '--sync-timeout=60s', ...flags];
+      assert.equal((await node.agent('--once', ...args)).code, 0);
+      const tool = `iptables-${mode}`;
+      const before = await node.run(tool, '-t', 'nat', '-S');
+      const comment =
+        what === 'of the agent' ? '-m comment --comment "ip-masq-agent: ip-masq-a: not masqueraded" ' : '';
+      const rules = Array.from(
+        { length: count },
+        (_, index) =>
+          `-A IP-MASQ-AGENT -d 11.${index >> 15}.${(index >> 7) & 255}.${(index & 127) * 2}/32 ${comment}-j RETURN`,
+      );
+      const fill = () => node.restore(`${tool}-restore`, ...rules);
+      await fill();
+      const { code, signal, stderr } = await node.agent('--once', ...args);
+      assert.deepEqual([code, signal], [0, null], stderr);
+      assert.equal(await node.run(tool, '-t', 'nat', '-S'), before);
+      await fill();
+      const removed = await node.agent('cleanup', ...args);
+      assert.deepEqual([removed.code, removed.signal], [0, null], removed.stderr);
+      assert.doesNotMatch(await node.run(tool, '-t', 'nat', '-S'), /IP-MASQ-AGENT/);
+      t.diagnostic(`${((await cgroup.peak()) / 2 ** 20).toFixed(1)} MiB, ${await cgroup.kills()} kills`);
+    });
 });
 
 /** One half of 100,000 CIDRs that are not next to each other. */

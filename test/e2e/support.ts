@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BINARY } from '../lab/binary.ts';
@@ -176,6 +176,31 @@ export async function besideAgent<Result>(
     child.kill('SIGKILL');
     await once(child, 'close');
   }
+}
+
+interface FaultyNode extends NodeLab {
+  /** A directory of its own. */
+  readonly scratch: string;
+}
+
+/**
+ * A node whose agent is started by a script of sh: `$AGENT "$@"` runs it, `$DIR` is a directory of its own, first on PATH, in which
+ * are the programs of these names.
+ */
+export async function faultyNode(
+  script: string,
+  programs: Readonly<Record<string, string>> = {},
+): Promise<FaultyNode> {
+  await using stack = new AsyncDisposableStack();
+  const { path: scratch } = stack.use(await temporaryDirectory());
+  const files = { agent: `AGENT=${process.env['OLD'] ?? BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
+  for (const [name, text] of Object.entries(files)) {
+    await writeFile(join(scratch, name), `#!/bin/sh\nDIR=${scratch}\n${text}\n`);
+    await chmod(join(scratch, name), 0o755);
+  }
+  const node = stack.use(await createNode(join(scratch, 'agent')));
+  const owned = stack.move();
+  return { ...node, scratch, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 /** Runs iptables of the mode on `nat`; it must succeed. */

@@ -47,6 +47,14 @@ export const MACHINES: readonly Machine[] = [
     lacks: ['iptables-nft', 'nftables'],
   },
   {
+    name: '6.1-nat',
+    title: '6.1 without `nft_chain_nat`',
+    suite: 'bookworm',
+    isVariant: true,
+    without: /^nft_chain_nat/,
+    lacks: ['iptables-nft', 'nftables'],
+  },
+  {
     name: '6.1-ipv4',
     title: `6.1 with \`${IPV4_ALONE}\``,
     suite: 'bookworm',

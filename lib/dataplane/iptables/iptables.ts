@@ -14,7 +14,7 @@ import {
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { LastReading } from '../last-reading.ts';
-import { noAnswer } from '../netlink.ts';
+import { noAnswer, type Requests } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { renderChain, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
@@ -72,7 +72,7 @@ export function iptablesDataplane(
   const reader =
     netlink &&
     new LastReading<ChainReading>(netlink, 'iptables', (requests, family, known) =>
-      readChains(requests, family, chain, known),
+      readChains(requests, family, chain, known, options.mostObjects),
     );
   /** Transactions of each family that were begun or have ended, and how many have written all rules again. */
   const writes = { IPv4: { steps: 0, remakes: 0 }, IPv6: { steps: 0, remakes: 0 } };
@@ -94,7 +94,7 @@ export function iptablesDataplane(
   };
   const read = async (family: Family, rewrite: boolean) => {
     const reading = await reader?.read(family, rewrite).catch(noAnswer);
-    const how = { mayHide: mode === 'nft', rewrite };
+    const how = { mayHide: mode === 'nft', rewrite, most: options.mostObjects };
     if (reading === undefined) return { found: await observe(tools[family], chain, how) };
     const { found, generation } = reading;
     // No event tells when another chain leads to the agent's no more.
@@ -103,7 +103,8 @@ export function iptablesDataplane(
   };
   const readCounts = async (family: Family): Promise<readonly Counted[]> => {
     const known = reader?.last(family);
-    const reading = await netlink?.use((asked) => readChains(asked, family, chain, known)).catch(noAnswer);
+    const read = (asked: Requests) => readChains(asked, family, chain, known, options.mostObjects);
+    const reading = await netlink?.use(read).catch(noAnswer);
     const { rules = [] } = reading?.observation ?? {};
     if (reading !== undefined)
       return rules.map((rule, index) => ({ ...rule, packets: reading.packets[index] ?? 0n }));

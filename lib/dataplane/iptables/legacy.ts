@@ -35,8 +35,8 @@ const queues = new WeakMap<Host, Host>();
 function createQueue(host: Host): Host {
   let last: Promise<unknown> = Promise.resolve();
   return {
-    run(file, args, input) {
-      const result = last.then(() => host.run(file, args, input));
+    run(...command) {
+      const result = last.then(() => host.run(...command));
       last = result.catch(() => {});
       return result;
     },

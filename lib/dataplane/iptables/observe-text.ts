@@ -1,7 +1,7 @@
 import { DataplaneError } from '../error.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
 import { BUILT_IN_CHAINS } from './detect.ts';
-import { type IptablesObservation, type Jump, joinChains, ownCallers } from './observe.ts';
+import { type IptablesObservation, type Jump, joinChains, ownCallers, unreadText } from './observe.ts';
 import { isWritable, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
@@ -10,28 +10,29 @@ interface TextOptions {
   readonly mayHide: boolean;
   /** Whether to look for foreign rules that lead to the agent's chains, because a change was refused. */
   readonly rewrite: boolean;
+  /** The most rules of a chain of the agent that are read. */
+  readonly most: number | undefined;
 }
 
 /** Reads the agent's chains and POSTROUTING from what iptables lists: a node can hold 100,000 foreign rules in other chains. */
-export async function observe(
-  tool: Tool,
-  chain: string,
-  { mayHide, rewrite }: TextOptions,
-): Promise<IptablesObservation> {
+export async function observe(tool: Tool, chain: string, options: TextOptions): Promise<IptablesObservation> {
+  const { mayHide, most } = options;
   const name = secondChain(chain);
   const [first, listed, postrouting] = await Promise.all([
-    tool.list(chain),
-    tool.list(name),
+    tool.listOwn(chain, most),
+    tool.listOwn(name, most),
     tool.list('POSTROUTING'),
   ]);
-  const specs = (list: readonly string[] | undefined) => list?.map((spec) => ({ spec }));
+  const specs = (list: Awaited<ReturnType<Tool['listOwn']>>) =>
+    list === 'too many' ? [{ spec: unreadText(`more than ${most}`) }] : list?.map((spec) => ({ spec }));
   let chains = joinChains(chain, specs(first), specs(listed));
   // The tool says of a chain with rules of nft(8) what it says of one that is not there, but finds it as a target.
   if (mayHide && !chains.hasSecond && (await tool.exists(name)))
     chains = joinChains(chain, specs(first), [{ spec: '(rules that iptables cannot list)' }]);
   const jumps = postrouting ? jumpsIn(postrouting, chain) : await findJump(tool, chain);
-  const found = { family: tool.family, ...chains, jumps, postrouting: postrouting?.length ?? 0 };
-  const callers = await findCallers(tool, chain, found, { mayHide, rewrite });
+  const unread = [...(first === 'too many' ? [chain] : []), ...(listed === 'too many' ? [name] : [])];
+  const found = { family: tool.family, ...chains, unread, jumps, postrouting: postrouting?.length ?? 0 };
+  const callers = await findCallers(tool, chain, found, options);
   // If other rules lead to the chain, the plan could not prove that it deletes the right ones by their numbers.
   const deletable = callers.has(chain) ? jumps.filter(({ number }) => number === undefined) : jumps;
   return { ...found, jumps: deletable, callers };

@@ -14,6 +14,8 @@ export interface IptablesObservation {
   readonly rules: readonly KernelRule[] | undefined;
   /** The rules of the second chain if it is there, but the first one does not lead to it. */
   readonly leftover?: readonly KernelRule[] | undefined;
+  /** The agent's chains that hold more rules than are read; words stand for their rules. */
+  readonly unread?: readonly string[];
   /** Whether the second chain is there. */
   readonly hasSecond: boolean;
   /** The rules in POSTROUTING that lead to the agent's chain, in order. */
@@ -94,6 +96,7 @@ export interface ChainReading {
  * Reads the chains over netlink: iptables-nft keeps them in nf_tables.
  *
  * @param known an earlier reading: rules of one table with one handle are the same
+ * @param most the most rules of a chain that are read: one that holds more is not as the agent has written it
  * @throws {NetlinkError}
  */
 export async function readChains(
@@ -101,6 +104,7 @@ export async function readChains(
   family: Family,
   chain: string,
   known?: ChainReading,
+  most = Number.MAX_SAFE_INTEGER,
 ): Promise<ChainReading> {
   const nat = { family, table: 'nat' };
   const postrouting = { ...nat, chain: 'POSTROUTING' };
@@ -114,11 +118,23 @@ export async function readChains(
     texts.set(reply.handle, text);
     return text;
   };
+  const unread: string[] = [];
   const list = async (name: string): Promise<ListedChain | undefined> => {
-    const found = await requests.chain({ ...nat, chain: name });
+    const place = { ...nat, chain: name };
+    const found = await requests.chain(place);
     if (found === undefined) return undefined;
-    const replies = await requests.rules({ ...nat, chain: name });
-    return { use: found.use, replies, rules: replies.map((reply) => ({ spec: textOf(reply).spec })) };
+    let count = 0;
+    if (found.use > most)
+      await requests.eachRule(place, () => {
+        count += 1;
+      });
+    if (count > most) {
+      unread.push(name);
+      return { references: found.use - count, replies: [], rules: [{ spec: unreadText(count) }] };
+    }
+    const replies = await requests.rules(place);
+    const rules = replies.map((reply) => ({ spec: textOf(reply).spec }));
+    return { references: found.use - replies.length, replies, rules };
   };
   const [first, second] = [await list(chain), await list(secondChain(chain))];
   const entering = await requests.rules(postrouting, chain);
@@ -128,7 +144,7 @@ export async function readChains(
     [chain, first, entering.length],
     [secondChain(chain), second, 0],
   ] as const) {
-    const references = listed === undefined ? 0 : listed.use - listed.replies.length;
+    const references = listed?.references ?? 0;
     if (references > jumps + ownCallers(name, chains))
       callers.set(name, await foreignCaller(requests, family, chain, name));
   }
@@ -137,6 +153,7 @@ export async function readChains(
     observation: {
       family,
       ...chains,
+      unread,
       ...(await numberJumps(jumps, callers.has(chain), () => requests.rules(postrouting))),
       callers,
       obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
@@ -147,9 +164,14 @@ export async function readChains(
   };
 }
 
+/** Stands for too many rules. */
+export function unreadText(count: number | string): string {
+  return `(${count} rules, which are not read)`;
+}
+
 interface ListedChain {
-  /** How many rules it holds, and how many lead to it. */
-  readonly use: number;
+  /** How many rules lead to it. */
+  readonly references: number;
   readonly replies: readonly RuleReply[];
   readonly rules: readonly { readonly spec: string }[];
 }

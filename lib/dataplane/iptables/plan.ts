@@ -38,6 +38,7 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
     ...listings(observed, wanted, jump),
     remakes: rewrite || byNumber,
     script: transaction(
+      observed,
       byNumber
         ? [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump]
         : [
@@ -120,7 +121,7 @@ export function planRemoval(observed: IptablesObservation, chain: string): Draft
     kept: 0,
     ...listings(observed, [], undefined),
     remakes: true,
-    script: transaction(removeChains(observed, chain)),
+    script: transaction(observed, removeChains(observed, chain)),
   };
 }
 
@@ -165,8 +166,12 @@ function listings(
   return { current: before.map((text) => texts.get(ruleKey(text)) ?? text), wanted: after };
 }
 
-function transaction(lines: readonly string[]): string {
-  return ['*nat', ...lines, 'COMMIT', ''].join('\n');
+/** iptables-nft-restore reads the rules of a chain that it deletes: one with too many is emptied before. */
+function transaction({ unread = [] }: Pick<IptablesObservation, 'unread'>, lines: readonly string[]): string {
+  const emptied = declarations(...unread.filter((name) => lines.includes(`-X ${name}`)));
+  return [...(emptied.length > 0 ? ['*nat', ...emptied, 'COMMIT'] : []), '*nat', ...lines, 'COMMIT', ''].join(
+    '\n',
+  );
 }
 
 function sameRules(current: readonly KernelRule[], wanted: readonly ChainRule[]): boolean {
@@ -231,5 +236,5 @@ export function renderChains(policies: readonly Policy[], options: RuleOptions):
   const tools = policies.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
   const note = `# Input of ${tools}; without --noflush, all other rules of nat are deleted.\n`;
   const rules = lines.filter((line) => !isDeclaration(line));
-  return `${note}${transaction([...new Set(lines.filter(isDeclaration)), ...rules])}`;
+  return `${note}${transaction({}, [...new Set(lines.filter(isDeclaration)), ...rules])}`;
 }

@@ -12,6 +12,8 @@ export interface Tool {
    * rules that iptables cannot read: of nft(8), or in legacy mode with an extension that is not installed here.
    */
   list(chain: string, table?: string): Promise<readonly string[] | undefined>;
+  /** The same of a chain of the agent in `nat`, unless it holds more than so many rules. */
+  listOwn(chain: string, most: number | undefined): Promise<readonly string[] | 'too many' | undefined>;
   /** The extension for want of which a chain cannot be listed, in words; undefined if that is not the reason. */
   lacksExtension(chain: string, table: string): Promise<string | undefined>;
   /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
@@ -35,6 +37,12 @@ export interface CountedRule {
 /** Seconds that a command waits for the xtables lock before it fails, and the agent counts a retry. */
 const LOCK_WAIT = '1';
 
+/** More than a rule of the agent has in a listing, on average. */
+const RULE_BYTES = 256;
+
+/** More than the first line of a listing has. */
+const HEADER_BYTES = 64 * 1024;
+
 /** The exit code of `iptables -C` if there is no such rule. */
 const EXIT_FALSE = 1;
 
@@ -50,10 +58,12 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
   const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}`;
   const restore = `${command.replace(/(-nft|-legacy)?$/, '$1-restore')}`;
 
-  const query = (table: string, ...args: readonly string[]) =>
-    host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args]);
-  const listRaw = async (table: string, chain: string, ...options: readonly string[]) => {
-    const result = await query(table, ...options, '-S', chain);
+  const ask = (table: string, args: readonly string[], mostBytes?: number) =>
+    host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args], undefined, mostBytes);
+  const query = (table: string, ...args: readonly string[]) => ask(table, args);
+  const listRaw = async (table: string, chain: string, options: readonly string[] = [], most?: number) => {
+    const result = await ask(table, [...options, '-S', chain], most && most * RULE_BYTES);
+    if (result.isCut) return 'too many';
     if (result.code === 0) return result.stdout;
     if (isAbsent(result) || isUnreadable(result)) return undefined;
     throw failure(command, result);
@@ -65,6 +75,12 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       const listing = await listRaw(table, chain);
       return listing === undefined ? undefined : parseListing(command, chain, listing);
     },
+    async listOwn(chain, most) {
+      const listing = await listRaw('nat', chain, [], most);
+      return listing === undefined || listing === 'too many'
+        ? listing
+        : parseListing(command, chain, listing);
+    },
     async lacksExtension(chain, table) {
       const name = UNKNOWN_EXTENSION.exec((await query(table, '-S', chain)).stderr)?.[1];
       return name === undefined
@@ -72,7 +88,7 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
         : `the extension ${name} of iptables, which is not installed here`;
     },
     async listCounts(chain) {
-      const listing = await listRaw('nat', chain, '-v');
+      const listing = await listRaw('nat', chain, ['-v']);
       return listing === undefined ? [] : parseListing(command, chain, listing).map(parseCounts);
     },
     async has(table, chain) {
@@ -93,8 +109,8 @@ export function createTool(host: Host, family: Family, suffix: string): Tool {
       return (await query('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
     },
     async references(chain) {
-      const result = await query('nat', '-n', '-L', chain);
-      // iptables-nft prints this line before it fails at a rule of nft(8).
+      const result = await ask('nat', ['-n', '-L', chain], HEADER_BYTES);
+      // It is the first line, which iptables-nft prints before it fails at a rule of nft(8).
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
       if (count !== undefined) return Number(count);
       if (result.code !== 0 && isAbsent(result)) return undefined;

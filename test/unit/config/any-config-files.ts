@@ -4,7 +4,7 @@ import type { Family } from '../../../lib/cidr/address.ts';
 import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { CIDR_KEYS, KEYS, type KeyKind, type MergedKeys } from '../../../lib/config/keys.ts';
+import { CIDR_KEYS, KEYS, type KeyKind } from '../../../lib/config/keys.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 import { prefixFrom } from '../cidr/support.ts';
@@ -32,17 +32,17 @@ export function anyConfigFiles(): fc.Arbitrary<AnyConfigFiles> {
   const address = fc.record({ destination: anyPrefix, bits: fc.constantFrom(64, 65), names });
   const flag = fc.option(fc.boolean(), { nil: undefined });
   const duration = fc.option(fc.constantFrom('60s', '1m30s', '1500ms', '100.5ms'), { nil: undefined });
-  // Durations must agree, so all config files have the same ones; each has flags of its own.
-  const durations = fc.record(keysOf('duration', () => duration));
-  const flags = fc.record(keysOf('flag', () => flag));
+  const each = <Value>(value: fc.Arbitrary<Value>) =>
+    fc.record(Object.fromEntries(KEYS.map(({ name }) => [name, value])));
   return fc
     .record({
       families: fc.constantFrom<readonly Family[]>(['IPv4'], ['IPv6'], FAMILIES),
       names,
       entries: fc.uniqueArray(entry, { maxLength: 14, selector: (item) => item.prefix.text }),
       addresses: fc.uniqueArray(address, { maxLength: 4, selector: (item) => item.destination.text }),
-      flags: fc.tuple(flags, flags, flags),
-      durations,
+      // Durations must agree, so all config files have the same ones; each has flags of its own.
+      flags: fc.tuple(each(flag), each(flag), each(flag)),
+      durations: each(duration),
     })
     .map(({ families, names, entries, addresses, flags, durations }) => {
       const isPossible = ({ family }: Prefix) => families.includes(family);
@@ -56,22 +56,16 @@ export function anyConfigFiles(): fc.Arbitrary<AnyConfigFiles> {
             destination: text,
             address: family === 'IPv6' ? `fd00::/${bits}` : `10.0.0.0/${bits - 40}`,
           }));
-        return JSON.stringify({
-          ...keysOf('cidrs', (key) =>
-            listed.filter(({ list }) => list === key).map(({ prefix }) => prefix.text),
-          ),
-          ...keysOf('addresses', () => items),
-          ...flags[NAMES.indexOf(name)],
-          ...durations,
-        });
+        const values: Readonly<Record<KeyKind, (key: string) => unknown>> = {
+          cidrs: (key) => listed.filter(({ list }) => list === key).map(({ prefix }) => prefix.text),
+          addresses: () => items,
+          flag: (key) => flags[NAMES.indexOf(name)]?.[key],
+          duration: (key) => durations[key],
+        };
+        return JSON.stringify(Object.fromEntries(KEYS.map((key) => [key.name, values[key.kind](key.name)])));
       };
       return { families, texts: Object.fromEntries(names.map((name) => [name, textOf(name)])) };
     });
-}
-
-/** Something for each key of a kind. All kinds must be asked for somewhere here. */
-function keysOf<Value>(kind: KeyKind, make: (key: keyof MergedKeys) => Value): Record<string, Value> {
-  return Object.fromEntries(KEYS.filter((key) => key.kind === kind).map(({ name }) => [name, make(name)]));
 }
 
 /** Fails where the two do not decide alike for every address of the families: it changes only at the edges of entries. */

@@ -7,7 +7,7 @@ import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { ParsedConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
 import { CIDR_KEYS, LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
-import { locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
+import { CONFLICT_KINDS, locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
 import { BITS, FAMILIES, longest, surrounds } from '../cidr/arbitrary.ts';
@@ -186,6 +186,15 @@ describe('a conflict is', () => {
       });
     }
   }
+});
+
+it('a conflict of each kind is found in some config files', () => {
+  const texts = Object.values(FOUND).flatMap((cases) => cases.map(([files]) => files));
+  const kinds = new Set(texts.flatMap((files) => merge(files).problems.map(({ kind }) => kind)));
+  assert.deepEqual(
+    Object.keys(CONFLICT_KINDS).filter((kind) => !kinds.has(kind as ProblemKind)),
+    [],
+  );
 });
 
 describe('there is no conflict if', () => {

@@ -5,11 +5,12 @@ import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
 import { KEYS, type KeyKind } from '../../../lib/config/keys.ts';
+import { CONFLICT_KINDS } from '../../../lib/config/problem.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { mergedValue } from '../../../lib/report/json.ts';
 import { createStatus, pageOf, sync } from '../status/support.ts';
-import { loadedOf, mergedOf, problemLines } from './support.ts';
+import { loadedOf, merge, mergedOf, problemLines } from './support.ts';
 
 /** A value of a key, and another one. */
 const VALUES: Readonly<Record<KeyKind, readonly [string, string]>> = {
@@ -21,6 +22,17 @@ const VALUES: Readonly<Record<KeyKind, readonly [string, string]>> = {
   flag: ['true', 'false'],
   duration: ['90s', '60s'],
 };
+
+/** Values of a wrong shape: of a list, of its items too. */
+const WRONG: Readonly<Record<KeyKind, readonly string[]>> = {
+  cidrs: ['{a: b}', '10.0.0.0/8', '[1]', '[[]]', '[{}]', '[null]', 'null'],
+  addresses: ['{a: b}', 'x', '[1]', '[[]]', '[{}]', '[null]', '[{destination: 1, address: 2}]', 'null'],
+  flag: ['{a: b}', '[]', '1', '"true"', 'null'],
+  duration: ['{a: b}', '[]', '60', 'true', 'null'],
+};
+
+/** What ajv says of a schema, which people who write YAML need not know. */
+const WORDS_OF_SCHEMAS = /must (?:NOT|have required|be (?:array|object|boolean|integer|number|string)\b)/;
 
 /** The outputs that hold the values of a config. */
 const VALUES_IN = {
@@ -57,9 +69,23 @@ for (const key of KEYS) {
       }
     });
 
-    it('is refused with the name of the key if its shape is wrong', () => {
-      const [line = ''] = problemLines(`${name}: {a: b}`);
-      assert.match(line, new RegExp(`^s:1:\\d+: error: ${name} must be .*; write `));
+    it('is refused with the name of the key and a remedy if its shape is wrong', () => {
+      for (const wrong of WRONG[key.kind]) {
+        const [line = ''] = problemLines(`${name}: ${wrong}`);
+        assert.match(
+          line,
+          new RegExp(`^s:1:\\d+: error: .*\\b${name} (?:must be|must have|has no) .*; (?:write|remove) `),
+          wrong,
+        );
+        assert.doesNotMatch(line, WORDS_OF_SCHEMAS, wrong);
+      }
+    });
+
+    it('is held against what another config file says of it', () => {
+      const kinds = [value, other].flatMap((second) =>
+        merge({ a: `${name}: ${value}`, b: `${name}: ${second}` }).problems.map(({ kind }) => kind),
+      );
+      assert.ok(kinds.some((kind) => kind in CONFLICT_KINDS));
     });
 
     it('has another hash under this name than under another', () => {

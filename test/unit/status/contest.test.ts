@@ -9,6 +9,8 @@ interface Syncs {
   readonly lost?: readonly number[];
   /** When a sync has begun to write, whatever comes of it. */
   readonly begun?: readonly number[];
+  /** When a sync has begun to read, and could not. */
+  readonly unread?: readonly number[];
 }
 
 const CASES: readonly (readonly [what: string, syncs: Syncs, at: number, isContested: boolean])[] = [
@@ -24,10 +26,18 @@ const CASES: readonly (readonly [what: string, syncs: Syncs, at: number, isConte
   ['rules that do not stay for a minute', { lost: [0] }, 60_000, true],
   ['a repair that goes on for less than five seconds', { begun: [0] }, 4_999, false],
   ['a repair that goes on for five seconds', { begun: [0] }, 5_000, true],
+  ['rules that cannot be read for less than five seconds', { unread: [0, 2_000] }, 4_999, false],
+  ['rules that cannot be read for five seconds', { unread: [0, 2_000] }, 5_000, true],
+  ['rules that could not be read for seconds, and are good', { unread: [0], good: [7_000] }, 12_000, false],
   ['a repair that failed for seconds, and then succeeded', { begun: [0], good: [7_000] }, 12_000, false],
 ];
 
-for (const [what, { repaired = [], good = [], lost = [], begun = [] }, at, isContested] of CASES) {
+for (const [
+  what,
+  { repaired = [], good = [], lost = [], begun = [], unread = [] },
+  at,
+  isContested,
+] of CASES) {
   it(`after ${what} the rules are ${isContested ? '' : 'not '}contested`, () => {
     const contest = new Contest();
     const syncs = [
@@ -35,6 +45,7 @@ for (const [what, { repaired = [], good = [], lost = [], begun = [] }, at, isCon
       ...good.map((time) => ({ time, wasUntouched: true, inSync: true, by: [] })),
       ...lost.map((time) => ({ time, wasUntouched: false, inSync: false, by: ['nft'] })),
     ];
+    for (const time of unread) contest.onRetry('the lock is held', time);
     for (const time of begun) contest.onDifference(time);
     for (const { time, ...sync } of syncs.toSorted((a, b) => a.time - b.time))
       contest.onReconcile(sync, time);
