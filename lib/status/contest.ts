@@ -1,4 +1,4 @@
-import type { ReconcileEvent } from '../agent/loop.ts';
+import type { ReconcileEvent } from '../agent/observer.ts';
 import { programs } from '../text/programs.ts';
 
 /** So long no sync finds the policy in the kernel until traffic cannot rely on it, and so long it is calm afterwards. */

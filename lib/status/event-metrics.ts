@@ -1,5 +1,5 @@
 import type { ValidConfig } from '../agent/load.ts';
-import type { FamilySyncEvent } from '../agent/loop.ts';
+import type { FamilySyncEvent } from '../agent/observer.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ValidConfig } from '../agent/load.ts';
-import type { FamilySyncEvent, Observer, ReconcileEvent } from '../agent/loop.ts';
+import type { FamilySyncEvent, Observer, ReconcileEvent } from '../agent/observer.ts';
 import type { RetryableError } from '../agent/retry.ts';
 import { configHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';

@@ -1,4 +1,5 @@
-import type { LastValid, Sync } from '../../../lib/agent/loop.ts';
+import type { Sync } from '../../../lib/agent/loop.ts';
+import type { LastValid } from '../../../lib/agent/options.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { nodeIdentity } from '../../../lib/node/identity.ts';
 import type { LastValidConfig } from '../../../lib/state/last-valid.ts';

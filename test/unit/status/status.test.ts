@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { ValidConfig } from '../../../lib/agent/load.ts';
-import type { FamilySyncEvent } from '../../../lib/agent/loop.ts';
+import type { FamilySyncEvent } from '../../../lib/agent/observer.ts';
 import type { SyncReason } from '../../../lib/agent/triggers.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import {

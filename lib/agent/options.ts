@@ -1,0 +1,36 @@
+import type { Opened } from '../dataplane/open.ts';
+import type { Family, OwnAddress } from '../policy/policy.ts';
+import type { LoadOptions, State } from './load.ts';
+
+export interface AgentOptions {
+  readonly loading: LoadOptions;
+  /**
+   * With it, an invalid config leaves the loop running: after a valid one always, before it only as long as this finds
+   * rules of the agent on the node. Without it, an invalid config ends the loop.
+   */
+  readonly hasRulesToKeep?: () => Promise<boolean>;
+  /** With it, an invalid config at the start does not leave a node without rules that had a valid one before, as after a reboot. */
+  readonly lastValid?: LastValid;
+  /** Milliseconds for which a config file that has vanished keeps its last text. */
+  readonly vanishedGraceMs: number;
+  /** The node's addresses now. Asked for only if a config needs them. */
+  readonly ownAddresses: () => readonly OwnAddress[];
+  /** Milliseconds of CPU that this process and its tools have used. */
+  readonly cpuTime: () => number;
+  /** Milliseconds until a busy kernel is an error. */
+  readonly syncTimeout: number;
+  /** Takes the lock against a second agent, unless this process has it. Called at each trigger, before the dataplane is opened. */
+  readonly lock: () => Promise<void>;
+  /**
+   * Opens the dataplane. Called after the first valid config.
+   *
+   * @throws {DataplaneError}
+   */
+  readonly open: () => Promise<Opened>;
+}
+
+export interface LastValid {
+  readonly read: () => Promise<State | undefined>;
+  /** The families without rules of the agent on this node, as far as that is certain. */
+  readonly familiesWithoutRules: () => Promise<readonly Family[]>;
+}
