@@ -8,6 +8,7 @@ import { secondChain } from './iptables/chain.ts';
 import { withoutNft } from './iptables/detect.ts';
 import { iptablesDataplane, iptablesLocations, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
+import { NAT_MODULE } from './iptables/tool.ts';
 import { noAnswer } from './netlink.ts';
 import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
 import { openNftables } from './nftables/nftables.ts';
@@ -79,11 +80,11 @@ async function openInstead(
 }
 
 /**
- * Opens iptables in legacy mode, if the kernel supports nothing else, and no flag says otherwise.
+ * Opens iptables in legacy mode, if the kernel has no NAT in nf_tables, and no flag names another mode.
  *
- * @param errors of all that was tried
+ * @param errors of iptables in nft mode and, unless a flag names iptables, of nftables
  * @param iptables undefined if it could not be opened in any mode
- * @throws one that names all, unless the last one is not final
+ * @throws the only error, or one that names all, unless the last one is not final
  */
 async function openLegacy(
   errors: readonly unknown[],
@@ -91,11 +92,12 @@ async function openLegacy(
   options: DataplaneOptions,
   host: Host,
 ): Promise<Opened> {
-  const lacks = errors.every((error) => error instanceof DataplaneError && error.meansNoRules);
-  if (!lacks || options.mode !== 'auto' || iptables?.iptables?.mode !== 'nft') throw nothingWorks(errors);
+  const [first] = errors;
+  const lacksNat = first instanceof DataplaneError && first.message.includes(NAT_MODULE);
+  if (!lacksNat || options.mode !== 'auto' || iptables?.iptables?.mode !== 'nft') throw nothingWorks(errors);
   try {
-    const dataplane = iptablesDataplane(await withoutNft(host, errors[0]), options, host, 'failed-trial');
-    return { dataplane, fallBack: (error) => openLegacy([...errors, error], dataplane, options, host) };
+    const dataplane = iptablesDataplane(await withoutNft(host, first), options, host, 'failed-trial');
+    return { dataplane, fallBack: async (error) => Promise.reject(nothingWorks([...errors, error])) };
   } catch (error) {
     throw nothingWorks([...errors, error]);
   }
@@ -103,14 +105,12 @@ async function openLegacy(
 
 function nothingWorks(errors: readonly unknown[]): unknown {
   const last = errors.at(-1);
-  const all = errors.filter((error) => error instanceof DataplaneError);
+  const all = [...new Set(errors)].filter((error) => error instanceof DataplaneError);
   if (!(last instanceof DataplaneError) || last.isRetryable || all.length === 1) return last;
-  const texts = (field: 'message' | 'remedy', between: string) =>
-    [...new Set(all.map((error) => error[field]))].join(between);
   return new DataplaneError(
     last.failure,
-    `no dataplane works on this node: ${texts('message', '; ')}`,
-    texts('remedy', '; or '),
+    `no dataplane works on this node: ${all.map(({ message }) => message).join('; ')}`,
+    [...new Set(all.map(({ remedy }) => remedy))].join('; or '),
   );
 }
 

@@ -17,6 +17,9 @@ const LACKING = [
   'line 3: RULE_APPEND failed (No such file or directory): rule in chain IP-MASQ-AGENT',
 ].join('\n');
 
+/** What it prints without `nft_chain_nat`. */
+const WITHOUT_NAT = 'line 7: CHAIN_ADD failed (No such file or directory): chain POSTROUTING';
+
 describe('the agent with --backend=auto', () => {
   for (const [first, dataplane] of [
     ['the agent', 'iptables'],
@@ -117,13 +120,16 @@ describe('the agent with --backend=auto', () => {
     );
   });
 
-  it('takes legacy mode if nothing else works and no flag says otherwise, and tells the commands beside it', async () => {
-    await using node = await lackingNode();
+  it('takes legacy mode if there is no NAT in nf_tables, unless a flag says otherwise, and tells the commands beside it', async () => {
+    await using node = await lackingNode(WITHOUT_NAT);
     // What kubelet keeps says nft mode, and so would a command by itself.
     await node.run('iptables-nft', '-t', 'mangle', '-N', 'KUBE-KUBELET-CANARY');
+    const other = await node.agent('--once', '--backend=iptables', '--iptables-mode=nft');
+    assert.equal(other.code, 1);
+    assert.match(other.stderr, /"fatal",.*lacks some of nft_chain_nat; .*use --iptables-mode=legacy"/);
     const agent = node.start('--backend=iptables');
     await agent.logged(
-      /using iptables .* \(legacy\): nft mode does not work here: .*lacks some of nft_compat, /,
+      /using iptables .* \(legacy\): nft mode does not work here: .*lacks some of nft_chain_nat/,
     );
     await agent.logged(/rules added/);
     assert.match(await node.run('iptables-legacy', '-t', 'nat', '-S', 'POSTROUTING'), /IP-MASQ-AGENT/);
@@ -133,18 +139,18 @@ describe('the agent with --backend=auto', () => {
     await agent.stop();
   });
 
-  it('stays in nft mode if flags ask for it, and names the other flag', async () => {
+  it('does not take nftables if --backend names iptables, and names the other flag', async () => {
     await using node = await lackingNode();
-    const { code, stderr } = await node.agent('--once', '--backend=iptables', '--iptables-mode=nft');
+    const { code, stderr } = await node.agent('--once', '--backend=iptables');
     assert.equal(code, 1);
     assert.match(stderr, /"fatal",.*lacks some of nft_compat, .*; load them .*or use --backend=nftables"/);
     assert.equal(await node.run('nft', 'list', 'tables'), '');
   });
 });
 
-/** A node without the modules that iptables-nft needs. */
-async function lackingNode(): Promise<NodeLab> {
-  const tool = `cat >/dev/null\ncat >&2 <<'END'\n${LACKING}\nEND\nexit 4`;
+/** A node without the modules that iptables-nft needs, of which it says so. */
+async function lackingNode(said = LACKING): Promise<NodeLab> {
+  const tool = `cat >/dev/null\ncat >&2 <<'END'\n${said}\nEND\nexit 4`;
   return await faultyNode('exec $AGENT "$@"', { 'iptables-nft-restore': tool });
 }
 

@@ -183,7 +183,10 @@ function isUnreadable({ stderr }: ToolResult): boolean {
 /** What iptables-nft says of each match and target that the kernel does not know; nft_compat is needed for all. */
 const LACKING = /Extension (\S+) revision \d+ not supported, missing kernel module/g;
 
-/** What it says if the kernel does not know the type of the chains by which packets enter NAT, which is in `nft_chain_nat`. */
+/** Has the type of the chains by which packets enter NAT in nf_tables. */
+export const NAT_MODULE = 'nft_chain_nat';
+
+/** What iptables-nft says without it. */
 const NO_CHAIN_TYPE =
   /CHAIN_ADD failed \(No such file or directory\): chain (?:PREROUTING|INPUT|OUTPUT|POSTROUTING)/;
 
@@ -266,7 +269,7 @@ function failure(command: string, result: ToolResult): DataplaneError {
   const extensions = new Set(Array.from(result.stderr.matchAll(LACKING), ([, name]) => `xt_${name}`));
   const hasNoChainType = NO_CHAIN_TYPE.test(result.stderr);
   const modules = [
-    ...(hasNoChainType ? ['nft_chain_nat'] : []),
+    ...(hasNoChainType ? [NAT_MODULE] : []),
     ...(extensions.size > 0 ? ['nft_compat', ...extensions] : []),
   ];
   if (modules.length > 0) {
