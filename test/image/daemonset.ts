@@ -90,7 +90,9 @@ export async function startAgent(
   // The lock of the node is the one that the tools of the lab take too.
   const lock = docker.node.env['XTABLES_LOCKFILE'] ?? '';
   for (const file of [terminationMessage, lock]) await writeFile(file, '');
-  const sources: Readonly<Record<string, string>> = { config: volume.dir, 'xtables-lock': lock };
+  const state = join(dir, 'state');
+  await mkdir(state);
+  const sources: Readonly<Record<string, string>> = { config: volume.dir, 'xtables-lock': lock, state };
   // Docker writes 64m for 64Mi, and gives as much swap again unless told otherwise. A node has none.
   const mounts = container.volumeMounts.filter(({ name }) => !(isNftables && name === 'xtables-lock'));
   const memory = container.resources.limits.memory.replace(/i$/, '').toLowerCase();

@@ -71,11 +71,17 @@ describe('the pods', () => {
 
   for (const [path, daemonSet] of daemonSets) {
     const lock = { path: '/run/xtables.lock', type: 'FileOrCreate' };
-    const isNftables = path.endsWith('nftables');
-    it(`${path}: of the node ${isNftables ? 'nothing' : 'only the lock'}`, () => {
+    const state = { path: '/var/lib/ip-masq-agent', type: 'DirectoryOrCreate' };
+    const expected = [
+      ...(path.endsWith('nftables') ? [] : [lock]),
+      ...(KEEPERS.includes(path) ? [state] : []),
+    ];
+    it(`${path}: of the node only ${expected.map((hostPath) => hostPath.path).join(' and ')}`, () => {
       const { volumes } = daemonSet.spec.template.spec;
-      const hostPaths = volumes.flatMap(({ hostPath }) => hostPath ?? []);
-      assert.deepEqual(hostPaths, isNftables ? [] : [lock]);
+      assert.deepEqual(
+        volumes.flatMap(({ hostPath }) => hostPath ?? []),
+        expected,
+      );
     });
   }
 });
@@ -164,7 +170,7 @@ describe('the merger-sidecar', () => {
 
 describe('the overlays', () => {
   const flags = {
-    base: ['--v=2', '--metrics-bind-address=127.0.0.1:9614'],
+    base: ['--v=2', '--metrics-bind-address=127.0.0.1:9614', '--state-dir=/var/lib/ip-masq-agent'],
     'overlays/dual-stack': ['--enable-ipv6'],
     'overlays/ipv6-only': ['--enable-ipv6', '--enable-ipv4=false', '--metrics-bind-address=[::1]:9614'],
     'overlays/nftables': ['--backend=nftables'],

@@ -104,7 +104,7 @@ describe('the chart', { skip: NO_HELM }, () => {
     assert.deepEqual(containerIn(objects).args, [
       ...['--accept-foreign=docker', '--accept-foreign=cilium', '--cidr-limit-max=1000000', '--enable-ipv4'],
       ...['--metrics-bind-address=127.0.0.1:9614', '--must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8'],
-      '--random-fully=false',
+      ...['--random-fully=false', '--state-dir=/var/lib/ip-masq-agent'],
     ]);
   });
 
@@ -150,7 +150,7 @@ describe('the chart', { skip: NO_HELM }, () => {
         requests: { cpu: '10m', memory: '48Mi', 'ephemeral-storage': '50Mi' },
         limits: { memory: `${limitMiB}Mi` },
       });
-      const others = args.filter((arg) => !/^--(?:v|metrics-bind-address)=/.test(arg));
+      const others = args.filter((arg) => !/^--(?:v|metrics-bind-address|state-dir)=/.test(arg));
       assert.deepEqual(others.toSorted(), flags.toSorted(), `${cidrs}`);
     }
   });

@@ -64,7 +64,7 @@ port: {{ $port }}
 {{- if .nftables }}{{ $_ := set $flags "backend" "nftables" }}{{ end }}
 {{- if or .strict .hardened }}{{ $_ := set $flags "strict" true }}{{ end }}
 {{- if .hardened }}{{ $_ := set $flags "require-file" $.Values.configMap.file }}{{ end }}
-{{- if .state }}{{ $_ := set $flags "state-dir" "/var/lib/ip-masq-agent" }}{{ end }}
+{{- if not (index . "no-state") }}{{ $_ := set $flags "state-dir" "/var/lib/ip-masq-agent" }}{{ end }}
 {{- if .podmonitor }}
 {{- $_ := set $flags "scrape-bind-address" (printf "[$(HOST_IP)]:%v" (include "ip-masq-agent.probed" $ | fromYaml).port) }}
 {{- end }}

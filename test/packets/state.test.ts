@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { appendFile, mkdir, readFile, readlink, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { nodeIdentity } from '../../lib/node/identity.ts';
+import { writeState } from '../../lib/state/state-dir.ts';
+import { createNode, eventually, type NodeLab, SERVED } from '../e2e/support.ts';
+import type { Fetch, Fetched } from '../lab/fetcher.ts';
+import { type Helper, startHelper } from '../lab/helper.ts';
+import { type HeldHost, startHost } from '../lab/host.ts';
+import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { RUNS } from '../lab/runs.ts';
+import { type Files, ProjectedVolume } from '../lab/volume.ts';
+import { mergedOf } from '../unit/config/support.ts';
+import { DATAPLANES, type DataplaneKind, NO_LAB, openDataplane, sync } from './support.ts';
+
+/** What a start can find. */
+const CONFIGS = ['valid', 'invalid', 'a file is gone', 'no ConfigMap'] as const;
+const KERNELS = ['rules', 'empty'] as const;
+const MODES = ['exit', 'keep'] as const;
+const STATES = ['state', 'none', 'damaged', "another node's"] as const;
+
+interface Start {
+  readonly config: (typeof CONFIGS)[number];
+  readonly kernel: (typeof KERNELS)[number];
+  readonly mode: (typeof MODES)[number];
+  readonly state: (typeof STATES)[number];
+}
+
+/** What follows from it. */
+interface Outcome {
+  /** Where packets of a pod to a destination inside and to one outside come from. */
+  readonly sources: string;
+  /** 0 if the agent stays. */
+  readonly code: number;
+  readonly readyz: string;
+  /** What it says. */
+  readonly message: RegExp;
+}
+
+const VALID = {
+  'ip-masq-a': 'nonMasqueradeCIDRs: [203.0.113.0/24]\n',
+  'ip-masq-b': 'nonMasqueradeCIDRs: [10.0.0.0/8]\n',
+};
+const FILES: Readonly<Record<Start['config'], Files>> = {
+  valid: VALID,
+  invalid: { ...VALID, 'ip-masq-b': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' },
+  'a file is gone': { 'ip-masq-b': VALID['ip-masq-b'] },
+  'no ConfigMap': {},
+};
+/** The first is inside if the config file ip-masq-a counts. */
+const DESTINATIONS = ['203.0.113.9', '198.51.100.9'];
+
+const APPLIED = 'pod, node';
+const WITHOUT_RULES = 'pod, pod';
+const ALL_MASQUERADED = 'node, node';
+
+function outcomeOf({ config, kernel, mode, state }: Start): Outcome {
+  const knows = state === 'state';
+  const stays = { code: 0, readyz: '200' };
+  if (config === 'valid') return { ...stays, sources: APPLIED, message: /using / };
+  if (config !== 'invalid')
+    return knows
+      ? { ...stays, sources: APPLIED, message: /is gone; what it said applies until/ }
+      : { ...stays, sources: ALL_MASQUERADED, message: /using / };
+  const sources = knows || kernel === 'rules' ? APPLIED : WITHOUT_RULES;
+  if (mode === 'keep' && sources === APPLIED) {
+    const message = knows ? /the last valid config, of \S+ stays in use/ : /nothing on this node changes/;
+    return { sources, code: 0, readyz: '503', message };
+  }
+  const ends = { sources, code: 3, readyz: 'none' };
+  if (kernel === 'rules') return { ...ends, message: /the rules on this node do not change/ };
+  return {
+    ...ends,
+    message: knows
+      ? /this node had no rules for IPv4, and has those of its last valid config, of \S+ now/
+      : /this node has no rules of the agent/,
+  };
+}
+
+const SAID: Readonly<Record<Start['state'], RegExp>> = {
+  state: /^/,
+  none: /^/,
+  damaged: /cannot use the state in .*: its checksum is wrong/,
+  "another node's": /cannot use the state in .*: it is of another node/,
+};
+
+const ALL: readonly Start[] = CONFIGS.flatMap((config) =>
+  KERNELS.flatMap((kernel) =>
+    MODES.flatMap((mode) => STATES.map((state) => ({ config, kernel, mode, state }))),
+  ),
+);
+const DOCUMENTED = await documented();
+
+describe('what packets do after a start', { concurrency: true, skip: NO_LAB }, () => {
+  it('is published for twelve starts', () => {
+    assert.equal(DOCUMENTED.length, 12);
+    for (const { start, sources, code, readyz } of DOCUMENTED) {
+      const { message: _, ...outcome } = outcomeOf(start);
+      assert.deepEqual({ sources, code, readyz }, outcome, JSON.stringify(start));
+    }
+  });
+
+  for (const kind of DATAPLANES.filter(({ name }) => name !== 'iptables-legacy'))
+    describe(kind.name, { concurrency: 1 }, () => {
+      const disposables = new AsyncDisposableStack();
+      let lab: Lab;
+      before(async () => {
+        lab = disposables.use(await createLab());
+      });
+      after(() => disposables.disposeAsync());
+      const starts = RUNS > 1 ? ALL : DOCUMENTED.map(({ start }) => start);
+      for (const start of starts)
+        it(
+          Object.entries(start)
+            .map((pair) => pair.join(': '))
+            .join(', '),
+          async () => {
+            const { log, ...found } = await startIn(lab, kind, start);
+            const { message, ...outcome } = outcomeOf(start);
+            assert.deepEqual(found, outcome, log);
+            assert.match(log, message);
+            assert.match(log, SAID[start.state]);
+          },
+        );
+    });
+});
+
+interface Lab extends AsyncDisposable {
+  readonly node: NodeLab;
+  readonly network: Network;
+  readonly host: HeldHost;
+  readonly fetcher: Helper<Fetch, Fetched>;
+}
+
+async function createLab(): Promise<Lab> {
+  await using stack = new AsyncDisposableStack();
+  const node = stack.use(await createNode());
+  const network = stack.use(await createNetwork(node.box));
+  const host = stack.use(await startHost(node.box));
+  const fetcher = stack.use(
+    await startHelper<Fetch, Fetched>(node.box, new URL('../lab/fetcher.ts', import.meta.url)),
+  );
+  const owned = stack.move();
+  return { node, network, host, fetcher, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function startIn({ node, network, host, fetcher }: Lab, kind: DataplaneKind, start: Start) {
+  const { config, kernel, mode, state } = start;
+  await node.nft('flush ruleset');
+  for (const dir of ['config', 'state']) await rm(join(node.dir, dir), { recursive: true, force: true });
+  if (kernel === 'rules') await sync(await openDataplane(kind, host), mergedOf(VALID));
+  await ProjectedVolume.create(node.configDir, FILES[config]);
+  const dir = join(node.dir, 'state');
+  await mkdir(dir, { mode: 0o755 });
+  await prepareState(dir, state);
+  const agent = node.start(`--state-dir=${dir}`, `--on-invalid-config=${mode}`, ...kind.flags, SERVED);
+  let code: number | null = 0;
+  void agent.ended.then((end) => {
+    code = end.code;
+  });
+  await eventually(
+    () => code !== 0 || agent.log().includes('metrics, probes and status on'),
+    () => `the agent to serve or to end: ${agent.log()}`,
+  );
+  const seen = await network.sourcesSeen(DESTINATIONS);
+  const sources = seen.map(({ address }) => NAMES[address] ?? address).join(', ');
+  const { status } = await fetcher.ask({ url: 'http://127.0.0.1:9614/readyz' });
+  if (code === 0) await agent.stop();
+  return { sources, code, readyz: `${status ?? 'none'}`, log: agent.log() };
+}
+
+const NAMES: Readonly<Record<string, string>> = { [POD.IPv4]: 'pod', [NODE.IPv4]: 'node' };
+
+async function prepareState(dir: string, state: Start['state']): Promise<void> {
+  if (state === 'none') return;
+  const configFiles = Object.entries(VALID).map(([name, text]) => ({ name, text }));
+  await writeState(dir, state === "another node's" ? 'another node' : nodeIdentity(), configFiles);
+  if (state === 'damaged') await appendFile(join(dir, await readlink(join(dir, '..data')), 'ip-masq-a'), '#');
+}
+
+/** The starts and outcomes of the table of the documentation. */
+async function documented() {
+  const page = await readFile(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
+  const rows = [...page.matchAll(/^\| `(exit|keep)` \|(.*)\|$/gm)];
+  return rows.map(([, mode = '', rest = '']) => {
+    const [config = '', kernel = '', state = '', sources = '', code = '', readyz = ''] = rest
+      .split('|')
+      .map((cell) => cell.trim());
+    const start = { config, kernel, mode, state } as Start;
+    return { start, sources, code: Number(code), readyz };
+  });
+}
