@@ -5,12 +5,13 @@ import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { MasqueradeAddress, ParsedConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
-import { CIDR_KEYS, LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
+import { LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 
-const LISTS: readonly CidrKey[] = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'];
-const OTHER_LISTS = CIDR_KEYS.filter((list) => !LISTS.includes(list));
 const FROM = 'masqueradeFromCIDRs';
+/** Each two lists say the opposite: of destinations, and of sources. */
+const LISTS: readonly CidrKey[] = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'];
+const SOURCE_LISTS: readonly CidrKey[] = [FROM, 'nonMasqueradeFromCIDRs'];
 const ADDRESSES = 'masqueradeAddresses';
 
 type CidrKey = NameOf<'cidrs'>;
@@ -42,7 +43,7 @@ export function* findConflicts(
   yield* linkLocalFlagConflicts(configs, 'IPv6');
   yield* linkLocalItemConflicts(firsts, configs, masqLinkLocal);
   yield* nestedItems(firsts, leftAlone(masqLinkLocal));
-  for (const list of OTHER_LISTS) yield* nestedItems(yield* repeatedItems(itemsOf(list)), []);
+  yield* nestedItems(yield* repeatedItems(SOURCE_LISTS.flatMap(itemsOf)), []);
   yield* fromConflicts(configs);
   yield* addressConflicts(configs, [...firsts, ...leftAlone(masqLinkLocal)]);
 }

@@ -34,6 +34,13 @@ export const KEYS = [
     examples: [['10.244.0.0/16', 'fd00:10:244::/56']],
     otherAgentsDo: 'masquerade packets from anywhere',
   }),
+  cidrListKey('nonMasqueradeFromCIDRs', {
+    title: 'Whose packets are never masqueraded',
+    description:
+      'Packets from these networks keep their address, whatever their destination, such as those of pods that have routable addresses. With masqueradeFromCIDRs, the longest prefix decides. The lists of all config files are joined.',
+    examples: [['10.245.0.0/16', 'fd00:10:245::/56']],
+    otherAgentsDo: 'masquerade packets from there like all others',
+  }),
   addressListKey('masqueradeAddresses', {
     title: 'Node addresses for destinations',
     description:

@@ -40,7 +40,9 @@ const info = (meaning: string): Kind => ({ severity: 'info', meaning });
 
 /** Kinds of two origins that disagree, or say the same twice. */
 export const CONFLICT_KINDS = {
-  'both-lists': error('A network is in both lists, in one config file or in two.'),
+  'both-lists': error(
+    'A network is in two lists that say the opposite, of destinations or of sources, in one config file or in two.',
+  ),
   'resync-interval': error('Config files set different resync intervals.'),
   'address-range': error('A destination has two ranges in `masqueradeAddresses`.'),
   'link-local-flag': warning(

@@ -15,12 +15,13 @@ export function verdictAt(
   { value }: Address,
   source?: Address,
 ): KernelVerdict {
-  const isUnlisted = source && from && !from.ranges.some((range) => isIn(source.value, range));
-  if (isUnlisted)
+  const isLeftAlone = from && !from.ranges.some((range) => source === undefined || isIn(source.value, range));
+  if (isLeftAlone)
     return {
       state,
       verdict: 'not_masqueraded',
-      kernelRule: `packets from ${formatAddress(source)} are left alone`,
+      as: undefined,
+      kernelRule: `packets from ${source ? formatAddress(source) : 'anywhere'} are left alone`,
     };
   const match = ranges.find((one) => isIn(value, one));
   const isKnown = match?.verdict !== undefined;

@@ -1,5 +1,5 @@
 import type { Survey } from '../agent/rule-locations.ts';
-import { formatRange, sameRanges } from '../cidr/ranges.ts';
+import { complement, everything, formatRange, sameRanges } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { KernelVerdict, KernelVerdicts } from '../dataplane/dataplane.ts';
 import { verdictAt } from '../dataplane/kernel-verdicts.ts';
@@ -8,9 +8,9 @@ import { explainForeign, type ForeignVerdict } from '../foreign/find.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import { egressOf } from '../node/egress.ts';
 import { type Decision, decide } from '../policy/decision.ts';
+import { allowedSources } from '../policy/flatten.ts';
 import {
   type Address,
-  allowedSources,
   compilePolicy,
   type Family,
   nodeAddressText,
@@ -113,6 +113,7 @@ export async function explainedLive(
     config !== undefined &&
     said.isKept &&
     from === undefined &&
+    said.decision?.source.isLeftAlone !== true &&
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
   const egress = from && (await egressOf(address, from, masqueradedAs(kernel)));
@@ -159,9 +160,18 @@ const MAX_RANGES = 3;
 
 /** Where packets come from that the rules ask for. */
 function sourcesText({ family, from }: KernelVerdicts): string {
-  const ranges = from?.ranges.map((range) => formatRange(family, range)) ?? ['anywhere'];
-  const shown = truncatedText(ranges, MAX_RANGES, String, (more) => counted(more, 'more range'));
-  return `its rules are about packets from ${shown}, the config about packets from elsewhere; see ip-masq-agent diff`;
+  const listed = from ?? everything(family);
+  const others = complement(listed);
+  // What says it in fewer words.
+  const isExcept = others.ranges.length < listed.ranges.length || others.ranges.length === 0;
+  const shown = truncatedText(
+    (isExcept ? others : listed).ranges,
+    MAX_RANGES,
+    (range) => formatRange(family, range),
+    (more) => counted(more, 'more range'),
+  );
+  const where = isExcept ? `anywhere${shown && ` but ${shown}`}` : shown || 'nowhere';
+  return `its rules are about packets from ${where}, the config about packets from elsewhere; see ip-masq-agent diff`;
 }
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */

@@ -14,8 +14,8 @@ import {
 import { MULTICAST } from '../cidr/reserved.ts';
 import { type Condition, leavesBy, type Rule } from '../dataplane/rule.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { notMasqueradedDestinations } from '../policy/flatten.ts';
-import { allowedSources, type Policy } from '../policy/policy.ts';
+import { allowedSources, notMasqueradedDestinations } from '../policy/flatten.ts';
+import type { Policy } from '../policy/policy.ts';
 import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { truncated, truncatedText } from '../text/words.ts';

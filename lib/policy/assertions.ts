@@ -13,15 +13,8 @@ import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
 import { linkLocalSetting, noEntryText } from './decision.ts';
-import { cutBySegments, type Segment } from './flatten.ts';
-import {
-  allowedSources,
-  type Entry,
-  type Family,
-  type Policy,
-  VERDICT_TEXT,
-  type Verdict,
-} from './policy.ts';
+import { allowedSources, cutBySegments, flatten, type Segment } from './flatten.ts';
+import { type Entry, type Family, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
 /** A verdict that all packets of some traffic must have. */
 export interface Assertion extends Traffic {
@@ -36,11 +29,8 @@ interface Breach extends Range {
 export interface Breaches {
   /** Destinations that have the other verdict, ascending. */
   readonly destinations: readonly Breach[];
-  /**
-   * Sources whose packets must be masqueraded, but are left alone whatever their destination, because masqueradeFromCIDRs does not
-   * list them; ascending.
-   */
-  readonly sourcesLeftAlone: readonly Range[];
+  /** Sources whose packets must be masqueraded, but are left alone whatever their destination; ascending. */
+  readonly sourcesLeftAlone: readonly Breach[];
 }
 
 /**
@@ -57,7 +47,9 @@ export function breaches(
   const listed = allowedSources(policy) ?? everything(policy.family);
   const isConcerned = intersection(meant, listed).ranges.length > 0;
   const destinations = isConcerned ? wrongDestinations(segments, assertion) : [];
-  const sourcesLeftAlone = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
+  const leftAlone = assertion.verdict === 'masqueraded' ? difference(meant, listed).ranges : [];
+  const said = flatten({ entries: policy.from });
+  const sourcesLeftAlone = leftAlone.flatMap((range) => [...cutBySegments(said, range)]);
   return destinations.length + sourcesLeftAlone.length === 0 ? undefined : { destinations, sourcesLeftAlone };
 }
 
@@ -93,13 +85,15 @@ export function describeBreaches(
   };
   const clauses = truncated(destinations, MAX_RANGES, decidedText, moreText);
   if (sourcesLeftAlone.length === 0) return clauses.join(', ');
-  const sources = truncated(sourcesLeftAlone, MAX_RANGES, (one) => formatRange(family, one), moreText).join(
-    ', ',
-  );
-  return [
-    ...clauses,
-    `masqueradeFromCIDRs does not list ${sources}: packets from there are not masqueraded`,
-  ].join('; ');
+  const why = [
+    ['masqueradeFromCIDRs does not list', sourcesLeftAlone.filter(({ entry }) => entry === undefined)],
+    ['nonMasqueradeFromCIDRs lists', sourcesLeftAlone.filter(({ entry }) => entry !== undefined)],
+  ] as const;
+  const sources = why.flatMap(([reason, ranges]) => {
+    const texts = truncated(ranges, MAX_RANGES, (one) => formatRange(family, one), moreText).join(', ');
+    return ranges.length === 0 ? [] : `${reason} ${texts}: packets from there are not masqueraded`;
+  });
+  return [...clauses, ...sources].join('; ');
 }
 
 function moreText(more: number): string {
@@ -110,12 +104,15 @@ function moreText(more: number): string {
 export function decidingOrigin(
   config: MergedConfig,
   family: Family,
-  { destinations }: Breaches,
+  { destinations, sourcesLeftAlone }: Breaches,
 ): Entry['origin'] | undefined {
   const deciding = destinations.map(
     ({ entry, ...range }) => entry ?? linkLocalSetting(config, family, range),
   );
-  const from = config.masqueradeFromCIDRs.filter(({ value }) => value.family === family);
+  const from = [
+    ...sourcesLeftAlone.map(({ entry }) => entry),
+    ...config.masqueradeFromCIDRs.filter(({ value }) => value.family === family),
+  ];
   const origins = (destinations.length > 0 ? deciding : from).map((one) => one?.origin);
   return origins.find((origin) => origin?.kind === 'file');
 }

@@ -4,7 +4,7 @@ import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Check, MergedConfig } from '../config/config.ts';
 import type { FileOrigin, Origin } from '../text/origin.ts';
 import { type Assertion, breaches, decidingOrigin, describeBreaches } from './assertions.ts';
-import { flatten, type Segment } from './flatten.ts';
+import { allowedSources, flatten, type Segment } from './flatten.ts';
 import { compilePolicy, type Family, type Policy, VERDICT_TEXT } from './policy.ts';
 
 /** Without severity, which its kind says. */
@@ -30,8 +30,7 @@ export function checksOf(
       const { policy, segments } = judged;
       const own = assertions.filter(({ prefix }) => prefix.family === family);
       return [
-        nothingInside(config, family, segments, nonMasqueradeOrigins),
-        everythingInside(policy, segments),
+        everythingInside(policy, segments) ?? nothingInside(config, family, segments, nonMasqueradeOrigins),
         dropsInvalid ? dropFromAnywhere(config, family, nonMasqueradeOrigins) : undefined,
         ...own.map((assertion) => brokenAssertion(assertion, judged)),
       ].flatMap((found) => found ?? []);
@@ -88,19 +87,20 @@ function nothingInside(
   };
 }
 
-/** Found if no address is masqueraded, be it by one entry or by several that add up; points to the widest. */
-function everythingInside(
-  { family, entries }: Policy,
-  segments: readonly Segment[],
-): CheckProblem | undefined {
+/** Found if nothing is masqueraded, be it by one entry or by several that add up; points to the widest. */
+function everythingInside(policy: Policy, segments: readonly Segment[]): CheckProblem | undefined {
+  const { family, from, entries } = policy;
   const inside = segments.filter(({ entry }) => entry.verdict === 'not_masqueraded');
-  if (sizeOf(inside) !== sizeOf(everything(family).ranges)) return undefined;
-  const [widest] = entries
+  const isInside = sizeOf(inside) === sizeOf(everything(family).ranges);
+  if (!isInside && allowedSources(policy)?.ranges.length !== 0) return undefined;
+  const [widest] = (isInside ? entries : from)
     .filter(({ verdict, origin }) => verdict === 'not_masqueraded' && origin.kind === 'file')
     .toSorted((a, b) => a.prefix.length - b.prefix.length);
   return {
     kind: 'everything-inside',
-    message: `all ${family} addresses are inside: nothing is masqueraded`,
+    message: isInside
+      ? `all ${family} addresses are inside: nothing is masqueraded`
+      : `nonMasqueradeFromCIDRs leaves no ${family} source over: nothing is masqueraded`,
     remedy: 'nothing to do if meant so: the outside must have a route back to the pods',
     ...(widest && { at: widest.origin }),
   };

@@ -1,17 +1,19 @@
 import { ADDRESS_BITS, type Address, type Family, type OwnAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
-import { isIn, type Range, rangeOf } from '../cidr/ranges.ts';
+import { type Range, rangeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { type Located, withOrigin } from '../text/origin.ts';
+import { allowedSources } from './flatten.ts';
 import {
   type AddressRequest,
   compilePolicy,
   decider,
+  decisiveSources,
   type Entry,
   type Policy,
   type Verdict,
-  withoutNested,
+  verdictElsewhere,
 } from './policy.ts';
 
 /** What the config says about an address, and why. */
@@ -31,13 +33,14 @@ export interface Decision {
 
 /** What the config says about where a packet comes from. */
 export interface SourceDecision {
-  /** The address that it comes from; undefined if it comes from any address that is listed. */
+  /** The address that it comes from; undefined if it comes from any address of which the destination decides. */
   readonly address: Address | undefined;
-  /** The ranges that are listed, without those inside another; none if packets may come from anywhere. */
+  /** What is said of sources, without what changes nothing. */
   readonly listed: Policy['from'];
-  readonly match: Policy['from'][number] | undefined;
-  /** Whether masqueradeFromCIDRs lists ranges, but none that the packet comes from, so that it is left alone. */
-  readonly isUnlisted: boolean;
+  /** What decides for the address. */
+  readonly match: Entry | undefined;
+  /** Whether the packet is left alone because of where it comes from. */
+  readonly isLeftAlone: boolean;
 }
 
 /**
@@ -60,7 +63,7 @@ export function decide(
     .filter((entry) => entry !== decidedBy && covers(entry.prefix, host))
     .toSorted((a, b) => b.prefix.length - a.prefix.length);
   const from = sourceDecision(policy, source);
-  const verdict = from.isUnlisted ? 'not_masqueraded' : (decidedBy?.verdict ?? 'masqueraded');
+  const verdict = from.isLeftAlone ? 'not_masqueraded' : (decidedBy?.verdict ?? 'masqueraded');
   return {
     address,
     verdict,
@@ -73,10 +76,13 @@ export function decide(
 }
 
 function sourceDecision(policy: Policy, address: Address | undefined): SourceDecision {
-  const listed = withoutNested(policy.from);
-  const match = address && listed.find(({ value }) => isIn(address.value, rangeOf(value)));
-  const isUnlisted = address !== undefined && listed.length > 0 && match === undefined;
-  return { address, listed, match, isUnlisted };
+  const listed = decisiveSources(policy);
+  const match = address && decider({ entries: listed })(address);
+  const isLeftAlone =
+    address === undefined
+      ? allowedSources(policy)?.ranges.length === 0
+      : (match?.verdict ?? verdictElsewhere(policy)) === 'not_masqueraded';
+  return { address, listed, match, isLeftAlone };
 }
 
 /** The setting because of which no entry leaves link-local addresses alone; undefined for other addresses. */

@@ -1,6 +1,6 @@
-import { type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { everything, type Range, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { partitionPoint } from '../text/partition-point.ts';
-import type { Entry, Policy } from './policy.ts';
+import { type Entry, type Policy, verdictElsewhere } from './policy.ts';
 
 /** Consecutive addresses for which the same entry decides. */
 export interface Segment extends Range {
@@ -11,7 +11,7 @@ export interface Segment extends Range {
  * The policy without nesting: ascending segments that do not overlap, each with the entry that decides there. Between
  * them, no entry decides.
  */
-export function flatten({ entries }: Policy): readonly Segment[] {
+export function flatten({ entries }: Pick<Policy, 'entries'>): readonly Segment[] {
   const segments: Segment[] = [];
   /** The entries that hold the cursor, each inside the previous one. */
   const open: (Range & { readonly entry: Entry })[] = [];
@@ -70,6 +70,18 @@ export function notMasqueradedDestinations(policy: Policy): RangeSet {
   return rangeSet(
     policy.family,
     flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded'),
+  );
+}
+
+/** The addresses from which packets are not left alone whatever their destination; undefined if nothing is said of sources. */
+export function allowedSources({ family, from }: Pick<Policy, 'family' | 'from'>): RangeSet | undefined {
+  if (from.length === 0) return undefined;
+  const segments = flatten({ entries: from });
+  const elsewhere = verdictElsewhere({ from });
+  const decided = everything(family).ranges.flatMap((all) => [...cutBySegments(segments, all)]);
+  return rangeSet(
+    family,
+    decided.filter(({ entry }) => (entry?.verdict ?? elsewhere) === 'masqueraded'),
   );
 }
 

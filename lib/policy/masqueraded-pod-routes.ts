@@ -12,8 +12,8 @@ import {
 import type { Advice } from '../text/advice.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
-import { notMasqueradedDestinations } from './flatten.ts';
-import type { Policy } from './policy.ts';
+import { allowedSources, notMasqueradedDestinations } from './flatten.ts';
+import { type Policy, verdictElsewhere } from './policy.ts';
 
 /** Routes to pods that are outside: packets to them, or to a part of them, are masqueraded. */
 export interface MasqueradedPodRoutes extends Advice {
@@ -50,6 +50,7 @@ export function masqueradedPodRoutes(
   configFiles: readonly string[],
 ): readonly MasqueradedPodRoutes[] {
   const { family, from, entries } = policy;
+  if (allowedSources(policy)?.ranges.length === 0) return [];
   const setOf = (prefixes: readonly Prefix[]) =>
     rangeSet(family, prefixes.filter((prefix) => prefix.family === family).map(rangeOf));
   const meant = union(notMasqueradedDestinations(policy), setOf(accepted));
@@ -61,7 +62,12 @@ export function masqueradedPodRoutes(
       verdict === 'masqueraded' && as?.origin !== origin && meets(prefix, found),
   );
   const configFile = configFiles.includes(OPERATOR) ? OPERATOR : (configFiles[0] ?? OPERATOR);
-  const whose = from.length === 0 ? '' : ' if packets come from masqueradeFromCIDRs';
+  const whose =
+    verdictElsewhere(policy) === 'not_masqueraded'
+      ? ' if packets come from masqueradeFromCIDRs'
+      : from.length > 0
+        ? ' unless packets come from nonMasqueradeFromCIDRs'
+        : '';
   return listable(found).map((range) => {
     const some = concerned.filter(({ prefix }) => overlap(range, prefix));
     const own = exceptions.filter(({ prefix }) => covers(range, prefix));

@@ -1,7 +1,7 @@
 import { type Address, type Family, formatAddress, type OwnAddress } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
-import { isIn, isInSome, type RangeSet, rangeOf, rangeSet } from '../cidr/ranges.ts';
+import { isIn, rangeOf } from '../cidr/ranges.ts';
 import { LINK_LOCAL, MULTICAST } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
@@ -45,8 +45,11 @@ export interface AddressRequest {
  */
 export interface Policy {
   readonly family: Family;
-  /** The ranges that packets must come from; none if they may come from anywhere. All others are left alone. */
-  readonly from: readonly Located<Prefix>[];
+  /**
+   * What is said of where packets come from. The longest prefix that holds the source decides: whether it is left alone, or its
+   * destination decides. If no prefix holds it, it is left alone only if others are `masqueraded`.
+   */
+  readonly from: readonly Entry[];
   /** Link-local first, then in merge order the entries that return, the exceptions, and the destinations with an address. */
   readonly entries: readonly Entry[];
 }
@@ -57,8 +60,8 @@ export interface Policy {
  * @param own the addresses of the node; undefined if the node is not known
  */
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
-  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeFromCIDRs, masqueradeAddresses, ...settings } =
-    config;
+  const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeAddresses, ...more } = config;
+  const { masqueradeFromCIDRs, nonMasqueradeFromCIDRs, ...settings } = more;
   const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFileNames, problems, ...others } = settings;
   // A new key of a config file must do something here, or be named among those that decide about no packet.
   others satisfies Record<string, never>;
@@ -76,7 +79,10 @@ export function compilePolicy(config: MergedConfig, family: Family, own?: readon
   ];
   return {
     family,
-    from: masqueradeFromCIDRs.filter(({ value }) => value.family === family),
+    from: [
+      ...entries(masqueradeFromCIDRs, 'masqueraded'),
+      ...entries(nonMasqueradeFromCIDRs, 'not_masqueraded'),
+    ],
     entries: withAddresses(known, addressEntries(masqueradeAddresses, family, own)),
   };
 }
@@ -174,47 +180,52 @@ export function outcomeText(verdict: Verdict, as: string | undefined): string {
   return as === undefined ? VERDICT_TEXT[verdict] : `${VERDICT_TEXT[verdict]} as ${as}`;
 }
 
-/** The ranges that packets of a policy must come from without those inside another; none if they may come from anywhere. */
-export function withoutNested(from: Policy['from']): Policy['from'] {
-  const all = new PrefixMap<boolean>();
-  for (const { value } of from) all.set(value, true);
-  return from.filter(({ value }) => all.nearestWider(value) === undefined);
+/** What becomes of packets from where nothing is said: with a range whose packets are masqueraded, all others are left alone. */
+export function verdictElsewhere({ from }: Pick<Policy, 'from'>): Verdict {
+  return from.some(({ verdict }) => verdict === 'masqueraded') ? 'not_masqueraded' : 'masqueraded';
 }
 
-/** The addresses that packets must come from; undefined if they may come from anywhere. */
-export function allowedSources({ family, from }: Pick<Policy, 'family' | 'from'>): RangeSet | undefined {
-  if (from.length === 0) return undefined;
-  return rangeSet(
-    family,
-    from.map(({ value }) => rangeOf(value)),
+/** What is said of sources, without what changes nothing: prefixes inside one of the same verdict. */
+export function decisiveSources({ from }: Pick<Policy, 'from'>): readonly Entry[] {
+  const map = prefixMap(from);
+  const elsewhere = verdictElsewhere({ from });
+  return from.filter(
+    (one) =>
+      map.get(one.prefix) === one && one.verdict !== (map.nearestWider(one.prefix)?.verdict ?? elsewhere),
   );
 }
 
-/** A function that finds the entry that decides for an address of the family; undefined if there is none. */
-export function decider(policy: Policy): (address: Address) => Entry | undefined {
-  const map = prefixMap(policy.entries);
+/** A function that finds the entry that decides for an address of their family; undefined if there is none. */
+export function decider({ entries }: Pick<Policy, 'entries'>): (address: Address) => Entry | undefined {
+  const map = prefixMap(entries);
   return (address) => map.longestMatch(address);
 }
 
 /**
- * What happens to packets from one address to another of the same family. Undefined if the source is not in
- * masqueradeFromCIDRs: the agent masquerades no such packets, but another program may, so that a flow with any verdict
- * is as it should be.
+ * What happens to packets from one address to another of the same family. Undefined if masqueradeFromCIDRs does not list
+ * the source: the agent masquerades no such packets, but another program may, so that a flow with any verdict is as it
+ * should be.
  */
 export type FlowVerdict = (source: Address, destination: Address) => Verdict | undefined;
 
 /** The verdicts of these policies. A family without a policy has no rules of the agent: all its packets are not masqueraded. */
 export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
   const deciders = new Map(
-    policies.map((policy) => [
-      policy.family,
-      { decide: decider(policy), from: allowedSources(policy)?.ranges },
+    policies.map(({ family, from, entries }) => [
+      family,
+      {
+        decide: decider({ entries }),
+        decideSource: decider({ entries: from }),
+        elsewhere: verdictElsewhere({ from }),
+      },
     ]),
   );
   return (source, destination) => {
-    const { decide, from } = deciders.get(destination.family) ?? {};
-    if (decide === undefined) return 'not_masqueraded';
-    if (from !== undefined && !isInSome(source.value, from)) return undefined;
-    return decide(destination)?.verdict ?? 'masqueraded';
+    const own = deciders.get(destination.family);
+    if (own === undefined) return 'not_masqueraded';
+    const from = own.decideSource(source);
+    if (from?.verdict === 'not_masqueraded') return from.verdict;
+    if (from === undefined && own.elsewhere === 'not_masqueraded') return undefined;
+    return own.decide(destination)?.verdict ?? 'masqueraded';
   };
 }

@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Family } from '../cidr/address.ts';
 import type { Range, RangeSet } from '../cidr/ranges.ts';
-import { cutBySegments, flatten } from './flatten.ts';
-import { allowedSources, nodeAddressText, type Policy, type Verdict } from './policy.ts';
+import { allowedSources, cutBySegments, flatten } from './flatten.ts';
+import { nodeAddressText, type Policy, type Verdict } from './policy.ts';
 
 /** What happens to packets to consecutive addresses. */
 export interface VerdictRange extends Range {

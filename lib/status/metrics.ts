@@ -145,7 +145,7 @@ export const METRICS = {
   ),
   connections_from_elsewhere_total: counter(
     ['family'],
-    'New connections that are left alone because masqueradeFromCIDRs does not list where they come from. Present only while it lists any; if it grows where pods send packets, a range of pods is missing.',
+    'New connections that are left alone because of where they come from: masqueradeFromCIDRs does not list it, or nonMasqueradeFromCIDRs does. Present only while one of them lists any; if it grows where masqueradeFromCIDRs is set and pods send packets, a range of pods may be missing.',
   ),
   invalid_packets_total: counter(
     ['family'],

@@ -151,7 +151,9 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
       counted(entry),
     ]),
     ['everything else', 'masqueraded', '', counted(undefined)],
-    ...(policy.from.length > 0 ? [['packets from elsewhere', 'not masqueraded', '', elsewhere]] : []),
+    ...(policy.from.length > 0
+      ? [['packets from sources that are left alone', 'not masqueraded', '', elsewhere]]
+      : []),
   ];
   const table = tableHtml(['destination', 'verdict', 'asked for by', 'connections'], rows);
   return `${table}${moreHtml(policy.entries.length - shown.length)}`;

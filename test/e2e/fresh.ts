@@ -99,6 +99,7 @@ export function configs(withIPv6 = true): fc.Arbitrary<string> {
       nonMasqueradeCIDRs: some(8),
       masqueradeCIDRs: some(3),
       masqueradeFromCIDRs: fc.oneof(fc.constant<string[]>([]), some(4)),
+      nonMasqueradeFromCIDRs: fc.oneof(fc.constant<string[]>([]), some(4)),
       masqueradeAddresses: fc.uniqueArray(
         fc.record({ destination: fc.constantFrom(...prefixes), address: fc.constantFrom(...RANGES) }),
         { maxLength: 3, selector: ({ destination }) => destination },
@@ -111,6 +112,9 @@ export function configs(withIPv6 = true): fc.Arbitrary<string> {
         // One prefix with opposite verdicts is an error, as are a destination and an address of two families.
         masqueradeCIDRs: configFile.masqueradeCIDRs.filter(
           (cidr) => !configFile.nonMasqueradeCIDRs.includes(cidr),
+        ),
+        nonMasqueradeFromCIDRs: configFile.nonMasqueradeFromCIDRs.filter(
+          (cidr) => !configFile.masqueradeFromCIDRs.includes(cidr),
         ),
         masqueradeAddresses: configFile.masqueradeAddresses.filter(
           ({ destination, address }) => destination.includes(':') === address.includes(':'),

@@ -4,18 +4,28 @@ import { type Prefix, parsePrefix, truncate } from '../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../lib/cidr/ranges.ts';
 import { INVALID_PACKETS, type RuleOptions } from '../../lib/dataplane/options.ts';
 import { PORT_PROTOCOLS, type PortRange } from '../../lib/dataplane/ports.ts';
-import type { Entry, Policy } from '../../lib/policy/policy.ts';
+import type { Entry, Policy, Verdict } from '../../lib/policy/policy.ts';
 import { CHAIN, type Family } from './support.ts';
 
 export function policies(family: Family): fc.Arbitrary<Policy> {
   const origin = { kind: 'built-in', basis: 'test' } as const;
-  const from = fc.array(
-    prefixes(family).map((value) => ({ value, origin })),
-    { maxLength: 4 },
-  );
+  const from = (verdicts: readonly Verdict[]) =>
+    fc.uniqueArray(
+      fc.record({
+        prefix: prefixes(family),
+        verdict: fc.constantFrom(...verdicts),
+        origin: fc.constant(origin),
+      }),
+      { maxLength: 4, selector: ({ prefix }) => prefix.text },
+    );
   return fc.record({
     family: fc.constant(family),
-    from: fc.oneof(fc.constant([]), from),
+    from: fc.oneof(
+      fc.constant([]),
+      from(['masqueraded']),
+      from(['not_masqueraded']),
+      from(['masqueraded', 'not_masqueraded']),
+    ),
     entries: fc.uniqueArray(entries(family), { maxLength: 12, selector: ({ prefix }) => prefix.text }),
   });
 }

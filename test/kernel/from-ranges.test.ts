@@ -69,6 +69,9 @@ async function createLab(kind: Kind, family: Family, withNetlink: boolean) {
     limited: policyOf(family, {
       'ip-masq-a': JSON.stringify({ nonMasqueradeCIDRs: [inside], masqueradeFromCIDRs: [pods, others] }),
     }),
+    except: policyOf(family, {
+      'ip-masq-a': JSON.stringify({ nonMasqueradeCIDRs: [inside], nonMasqueradeFromCIDRs: [pods, others] }),
+    }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -115,6 +118,34 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
           script,
         );
       }
+    });
+
+    it('are repaired where they are exceptions', async () => {
+      await using lab = await createLab(kind, family, withNetlink);
+      const { tool, table } = lab;
+      const scripts =
+        kind === 'nftables'
+          ? [
+              `nft delete element ${table} not-masqueraded-from "{ ${WORDS[family].pods} }"`,
+              `nft flush set ${table} not-masqueraded-from`,
+              `nft flush chain ${table} postrouting; nft delete set ${table} not-masqueraded-from`,
+              `nft add set ${table} masqueraded-from "{ type ${family.toLowerCase()}_addr; flags interval; }"`,
+            ]
+          : [`${tool} -D ${CHAIN} 1`, `${tool} -F ${CHAIN}`, `${tool} -I ${CHAIN} -j ACCEPT`];
+      const listing = () => lab.sh(kind === 'nftables' ? `nft list table ${table}` : `${tool} -S`);
+      await settle(lab.dataplane, lab.except);
+      const before = await listing();
+      for (const script of scripts) {
+        await lab.sh(script);
+        assert.equal(await isInSync(lab.dataplane, lab.except), false, script);
+        await settle(lab.dataplane, lab.except);
+        assert.equal(await listing(), before, script);
+      }
+      for (const policy of [lab.limited, lab.except, lab.anywhere, lab.except]) {
+        await settle(lab.dataplane, policy);
+        assert.equal(await syncOnce(await lab.another(), policy), undefined);
+      }
+      assert.equal(await listing(), before);
     });
 
     if (kind === 'nftables') return;

@@ -9,7 +9,8 @@ import { renderTables } from '../../lib/dataplane/nftables/table.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { TableName } from '../../lib/netlink/change.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { allowedSources, decider, type Policy } from '../../lib/policy/policy.ts';
+import { allowedSources } from '../../lib/policy/flatten.ts';
+import { decider, type Policy } from '../../lib/policy/policy.ts';
 import { type BoxKind, createBox } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
 import { hostNetlink, type Netlink, type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
@@ -41,9 +42,11 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
           const decide = decider(policy);
           const verdicts = after.verdicts();
           assert.deepEqual(verdicts.from, allowedSources(policy));
+          const isAnyAllowed = verdicts.from?.ranges.length !== 0;
           for (const value of edgesOf(policy)) {
             const address = { family, value };
-            const expected = decide(address)?.verdict ?? 'masqueraded';
+            const decided = decide(address)?.verdict ?? 'masqueraded';
+            const expected = isAnyAllowed ? decided : 'not_masqueraded';
             const { state, verdict } = verdictAt(verdicts, address);
             assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
           }

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { CIDR_KEYS } from '../../lib/config/keys.ts';
 import { crowdedPrefix, FAMILIES } from '../unit/cidr/arbitrary.ts';
 
 /** Configs in the ways in which people write them: blocks, brackets, JSON, quotes, comments, blanks anywhere. */
@@ -37,7 +38,7 @@ function key(): fc.Arbitrary<{ readonly name: string; readonly value: Value }> {
   const of = (names: readonly string[], value: fc.Arbitrary<Value>) =>
     fc.record({ name: fc.constantFrom(...names, ...names.map((name) => name.toUpperCase())), value });
   return fc.oneof(
-    of(['nonMasqueradeCIDRs', 'masqueradeCIDRs', 'masqueradeFromCIDRs'], cidrs),
+    of(CIDR_KEYS, cidrs),
     of(['masqueradeAddresses'], addresses),
     of(['masqLinkLocal', 'masqLinkLocalIPv6'], fc.constantFrom('true', 'false', 'yes', 'off')),
     of(['resyncInterval'], fc.constantFrom('60s', '1m30s', '1.5h', '"60s"')),

@@ -88,6 +88,11 @@ describe('the counters of a running agent grow by exactly the connections of pod
       await lab.seen(/^ip_masq_agent_syncs_total\{family="IPv4",result="changed"\} 2$/m);
       await connect(lab.network, { '10.1.0': 4, '203.0.113': 5, 'fd00:1:': 2 });
       await grow({ elsewhere4: 9, cloud6: 2 });
+      const never = 'nonMasqueradeFromCIDRs: [10.244.0.0/16]\n';
+      await lab.volume.swap({ ...FIRST, 'ip-masq-cloud': `${FIRST['ip-masq-cloud']}${never}` });
+      await lab.seen(/^ip_masq_agent_syncs_total\{family="IPv4",result="changed"\} 3$/m);
+      await connect(lab.network, { '10.1.0': 1, '203.0.113': 2, 'fd00:1:': 3 });
+      await grow({ elsewhere4: 3, cloud6: 3 });
     });
 
     it(`as its binary serves them: ${kind.name}`, async () => {

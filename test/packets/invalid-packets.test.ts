@@ -21,9 +21,9 @@ import { configOf, createPacketLab, NFTABLES, NO_NFTABLES, sync } from './suppor
 
 /** The node has addresses in the ranges too, as a bridge of pods gives it one. */
 const CONFIG = configOf(
-  'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24, "fd00:244::/32", "2001:db8::/64"]\n',
+  'nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\nmasqueradeFromCIDRs: [10.244.0.0/16, 192.0.2.0/24, 172.16.0.0/12, "fd00:244::/32", "2001:db8::/32"]\nnonMasqueradeFromCIDRs: [172.31.0.0/24, "2001:db8:99::/48"]\n',
 );
-/** An address of the pod whose packets the policy does not look at. */
+/** An address of the pod whose packets are never masqueraded. */
 const ELSEWHERE = { IPv4: '172.31.0.9', IPv6: '2001:db8:99::9' } as const;
 const INSIDE = { IPv4: ['10.1.0.1', '10.2.0.1'], IPv6: ['fd00:1::1', 'fd00:2::1'] } as const;
 
@@ -104,6 +104,32 @@ const UDP_AND_DISCOVERY = `table inet seen {
 }`;
 
 describe('packets that are not tracked', { skip: NO_NFTABLES }, () => {
+  it('are not counted if those that are tracked are never masqueraded', async () => {
+    await using lab = await createPacketLab(NFTABLES, { invalidPackets: 'count' });
+    const { node, pod } = lab.network;
+    await succeed(node.run('nft', ['-f', '-'], { input: UNTRACKED }));
+    const send = ['203.0.113.5', '2606:77::1'].map((one) => `echo > /dev/udp/${one}/9`).join(';');
+    for (const [from, packets] of [
+      ['[10.244.2.0/24, "fd00:244:2::/64"]', 1n],
+      ['[10.244.1.0/24, "fd00:244:1::/64"]', 0n],
+    ] as const) {
+      const config = configOf(`nonMasqueradeCIDRs: [10.0.0.0/8]\nnonMasqueradeFromCIDRs: ${from}\n`);
+      await sync(lab.dataplane, config);
+      const counted = async (family: Family) => {
+        const { rules } = await lab.dataplane.count(compilePolicy(config, family));
+        return rules.find(({ countedAs }) => countedAs === 'invalid')?.packets;
+      };
+      const before = await Promise.all(FAMILIES.map(counted));
+      await succeed(pod.run('bash', ['-c', send]));
+      const after = await Promise.all(FAMILIES.map(counted));
+      const grown = after.map((count, index) => (count ?? 0n) - (before[index] ?? 0n));
+      assert.deepEqual(
+        grown,
+        FAMILIES.map(() => packets),
+      );
+    }
+  });
+
   for (const [mode, udp] of [
     ['off', 4],
     ['count', 4],

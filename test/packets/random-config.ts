@@ -18,6 +18,7 @@ interface RandomConfigFile {
   readonly nonMasqueradeCIDRs: string[];
   readonly masqueradeCIDRs: string[];
   readonly masqueradeFromCIDRs: string[];
+  readonly nonMasqueradeFromCIDRs: string[];
   readonly masqueradeAddresses: { readonly destination: string; readonly address: string }[];
   readonly masqLinkLocal?: boolean;
   readonly masqLinkLocalIPv6?: boolean;
@@ -73,6 +74,7 @@ function randomConfigFiles(random: Random): Readonly<Record<string, string>> {
       nonMasqueradeCIDRs: [],
       masqueradeCIDRs: [],
       masqueradeFromCIDRs: [],
+      nonMasqueradeFromCIDRs: [],
       masqueradeAddresses: [],
       ...(random.chance(0.3) ? { masqLinkLocal: random.chance(0.7) } : {}),
       ...(random.chance(0.3) ? { masqLinkLocalIPv6: random.chance(0.7) } : {}),
@@ -88,8 +90,12 @@ function randomConfigFiles(random: Random): Readonly<Record<string, string>> {
       lists.set(text, list);
       random.pick([first, ...others])[list].push(text);
     }
-    for (const text of randomRanges(random, family))
-      random.pick([first, ...others]).masqueradeFromCIDRs.push(text);
+    const ranges = [...new Set(randomRanges(random, family))];
+    const list = random.pick(['masqueradeFromCIDRs', 'nonMasqueradeFromCIDRs', undefined] as const);
+    for (const text of ranges) {
+      const chosen = list ?? random.pick(['masqueradeFromCIDRs', 'nonMasqueradeFromCIDRs'] as const);
+      random.pick([first, ...others])[chosen].push(text);
+    }
     const destinations = random.chance(0.5) ? [] : randomPrefixes(random, family);
     for (const destination of new Set(destinations.map(({ text }) => text)))
       random
@@ -101,7 +107,7 @@ function randomConfigFiles(random: Random): Readonly<Record<string, string>> {
   );
 }
 
-/** Where packets come from: mostly anywhere, else ranges of which some hold the pod. */
+/** Of sources: mostly none, else ranges of which some hold the pod. */
 function randomRanges(random: Random, family: Family): readonly string[] {
   const count = random.chance(0.6) ? 0 : random.int(1, 3);
   const pod = parseAddress(POD[family]);

@@ -7,7 +7,7 @@ import {
   remedyOf,
 } from '../../../lib/foreign/find.ts';
 import type { SourceDecision } from '../../../lib/policy/decision.ts';
-import type { AddressRequest, Entry } from '../../../lib/policy/policy.ts';
+import type { AddressRequest, Entry, Verdict } from '../../../lib/policy/policy.ts';
 import { locationOf } from '../../../lib/report/json.ts';
 
 export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained): object {
@@ -26,11 +26,16 @@ export function explainedJson({ address, translatedFrom, decision, isKept, live 
   };
 }
 
-function fromJson({ address, listed, isUnlisted: isElsewhere }: SourceDecision): object {
+function fromJson({ address, listed, isLeftAlone: isElsewhere }: SourceDecision): object {
+  const ranges = (said: Verdict) =>
+    listed
+      .filter(({ verdict }) => verdict === said)
+      .map(({ prefix, origin }) => ({ cidr: prefix.text, origin: locationOf(origin) }));
   return {
     address: address === undefined ? null : formatAddress(address),
     isElsewhere,
-    listed: listed.map(({ value, origin }) => ({ cidr: value.text, origin: locationOf(origin) })),
+    listed: ranges('masqueraded'),
+    exceptions: ranges('not_masqueraded'),
   };
 }
 

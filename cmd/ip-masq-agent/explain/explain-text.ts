@@ -78,7 +78,10 @@ function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): read
 }
 
 function because({ address, decidedBy, flag, source }: Decision): string {
-  if (source.isUnlisted) return 'packets from there are not masqueraded, whatever their destination';
+  if (source.isLeftAlone) {
+    const where = source.address === undefined ? 'anywhere' : 'there';
+    return `packets from ${where} are not masqueraded, whatever their destination`;
+  }
   if (decidedBy === undefined) return noEntryText(address.family, flag);
   return `${withOrigin(decidedBy.prefix.text, decidedBy.origin)} decides`;
 }
@@ -101,12 +104,25 @@ function addressLines({ as }: Decision): readonly string[] {
 const MAX_RANGES = 3;
 
 /** What the ranges that packets come from have to do with it. */
-function sourceLines({ source: { address, listed, match }, verdict }: Decision): readonly string[] {
-  if (listed.length === 0 || (verdict === 'not_masqueraded' && address === undefined)) return [];
-  const placed = ({ value, origin }: (typeof listed)[number]) => withOrigin(value.text, origin);
-  if (match !== undefined) return [`  masqueradeFromCIDRs lists ${placed(match)}`];
-  const ranges = truncated(listed, MAX_RANGES, placed, (more) => `${more} more`);
-  return [`  only for packets from ${ranges.join(', ')}; packets from elsewhere are not masqueraded`];
+function sourceLines({
+  source: { address, listed, match, isLeftAlone },
+  verdict,
+}: Decision): readonly string[] {
+  const placed = ({ prefix, origin }: Entry) => withOrigin(prefix.text, origin);
+  if (match !== undefined) {
+    const key = match.verdict === 'masqueraded' ? 'masqueradeFromCIDRs' : 'nonMasqueradeFromCIDRs';
+    return [`  ${key} lists ${placed(match)}`];
+  }
+  if (verdict === 'not_masqueraded' && address === undefined && !isLeftAlone) return [];
+  const ranges = (said: Verdict) => {
+    const some = listed.filter((one) => one.verdict === said);
+    return truncated(some, MAX_RANGES, placed, (more) => `${more} more`).join(', ');
+  };
+  const [from, except] = [ranges('masqueraded'), ranges('not_masqueraded')];
+  if (from === '')
+    return except === '' || address !== undefined ? [] : [`  packets from ${except} are not masqueraded`];
+  const nor = except && `, nor are those from ${except}`;
+  return [`  only for packets from ${from}; packets from elsewhere are not masqueraded${nor}`];
 }
 
 function extentText({ prefix }: Entry): string {

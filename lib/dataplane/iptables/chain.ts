@@ -1,11 +1,12 @@
 import type { Prefix } from '../../cidr/prefix.ts';
 import {
   type Address,
+  decisiveSources,
   type Entry,
   type Policy,
   VERDICT_TEXT,
   type Verdict,
-  withoutNested,
+  verdictElsewhere,
 } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
@@ -24,36 +25,48 @@ export interface ChainRule {
 }
 
 /**
- * The rules of the agent's chains, in the order in which a packet meets them. If packets must come from certain ranges, the
- * first chain only sends those on to a second one, which has the rules about destinations.
+ * The rules of the agent's chains, in the order in which a packet meets them: first those about sources. If packets must come
+ * from certain ranges, the first chain only sends those on to a second one, which has the rules about destinations.
  *
  * In iptables the first match decides, in the policy the longest one: with exceptions, the most specific rules come first.
- * Without exceptions all entries return, and the rules have the order of the config files, which is easier to read.
+ * Without exceptions the rules have the order of the config files, which is easier to read.
  */
 export const renderChain = renderedOnce(render);
 
 function render(policy: Policy, options: RuleOptions): readonly ChainRule[] {
   const { chain } = options;
-  if (policy.from.length === 0) return renderDestinations(policy, options, chain);
   const second = secondChain(chain);
-  const ranges = withoutNested(policy.from).map(({ value, origin }): ChainRule => {
-    const why = comment(`packets from here are looked at (${author(origin)})`);
-    const spec = `${condition('-s', value)}${why} -g ${second}`;
-    return { chain, spec, entry: undefined, verdict: undefined };
-  });
+  const isLimited = verdictElsewhere(policy) === 'not_masqueraded';
+  const sources = decisiveSources(policy);
+  const hasExceptions = isLimited && sources.some(({ verdict }) => verdict === 'not_masqueraded');
   const elsewhere = `${comment('packets from elsewhere are not masqueraded')} -j RETURN`;
   return [
-    ...ranges,
-    { chain, spec: elsewhere, entry: undefined, verdict: 'not_masqueraded' },
-    ...renderDestinations(policy, options, second),
+    ...(hasExceptions ? longestFirst(sources) : sources).map((entry) => renderSource(entry, chain, second)),
+    ...(isLimited ? [leavesAlone(chain, elsewhere)] : []),
+    ...renderDestinations(policy, options, isLimited ? second : chain),
   ];
 }
 
+function renderSource({ prefix, verdict, origin }: Entry, chain: string, second: string): ChainRule {
+  const source = condition('-s', prefix);
+  const why = (does: string) => comment(`packets from here are ${does} (${author(origin)})`);
+  if (verdict === 'not_masqueraded')
+    return leavesAlone(chain, `${source}${why(VERDICT_TEXT[verdict])} -j RETURN`);
+  const spec = `${source}${why('looked at')} -g ${second}`;
+  return { chain, spec, entry: undefined, verdict: undefined };
+}
+
+function leavesAlone(chain: string, spec: string): ChainRule {
+  return { chain, spec, entry: undefined, verdict: 'not_masqueraded' };
+}
+
+function longestFirst(entries: readonly Entry[]): readonly Entry[] {
+  return entries.toSorted((a, b) => b.prefix.length - a.prefix.length);
+}
+
 function renderDestinations(policy: Policy, options: RuleOptions, chain: string): readonly ChainRule[] {
-  const exceptions = policy.entries.some(({ verdict }) => verdict === 'masqueraded');
-  const entries = exceptions
-    ? policy.entries.toSorted((a, b) => b.prefix.length - a.prefix.length)
-    : policy.entries;
+  const hasExceptions = policy.entries.some(({ verdict }) => verdict === 'masqueraded');
+  const entries = hasExceptions ? longestFirst(policy.entries) : policy.entries;
   return [
     ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
     ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(

@@ -1,5 +1,13 @@
 import type { Family } from '../../cidr/address.ts';
-import { everything, nothing, type RangeSet, rangeSet, sameRanges } from '../../cidr/ranges.ts';
+import {
+  difference,
+  everything,
+  intersection,
+  nothing,
+  type RangeSet,
+  sameRanges,
+  union,
+} from '../../cidr/ranges.ts';
 import { pairVerdicts, uniformVerdicts, type VerdictRange, type Verdicts } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
@@ -47,30 +55,28 @@ function insideVerdicts(family: Family, rules: readonly KernelRule[], chain: str
       .map((rule) => parseIptablesRule(family, rule.chain, rule.spec, chain));
   const first = rulesOf((name) => name === chain);
   const second = rulesOf((name) => name !== chain);
-  if (second.length === 0) return firstMatches(family, first);
-  const sources = first.map((rule) => sourcesOf(rule, secondChain(chain)));
-  // Behind a rule that ends the chain, others mean nothing.
-  const odd = first.find(
-    (_, index) => !sources[index] || (sources[index]?.ranges.length === 0) !== (index === first.length - 1),
-  );
-  if (odd !== undefined) return uniformVerdicts(family, { verdict: undefined, kernelRule: odd.text });
-  const from = rangeSet(
-    family,
-    sources.flatMap((one) => one?.ranges ?? []),
-  );
-  return { ...firstMatches(family, second), from };
+  /** Where packets come from that no rule has decided about yet, and those that go on in the second chain. */
+  let [undecided, allowed] = [everything(family), nothing(family)];
+  let next = 0;
+  for (const rule of first) {
+    const sources = sourcesOf(rule, secondChain(chain));
+    if (second.length === 0 && (sources === undefined || rule.conditions.length === 0)) break;
+    if (undecided.ranges.length === 0) break;
+    if (sources === undefined) return uniformVerdicts(family, { verdict: undefined, kernelRule: rule.text });
+    if (rule.outcome.kind === 'goto') allowed = union(allowed, intersection(sources, undecided));
+    undecided = difference(undecided, sources);
+    next += 1;
+  }
+  if (second.length > 0) return { ...firstMatches(family, second), from: allowed };
+  return { ...firstMatches(family, first.slice(next)), from: next === 0 ? undefined : undecided };
 }
 
-/**
- * Where packets come from that the rule of the first chain lets go on in the second one; nowhere for the last rule.
- * Undefined for a rule of another kind.
- */
+/** Where packets come from that a rule leaves alone or sends to the second chain, if it asks for nothing else. */
 function sourcesOf({ destinations, conditions, outcome }: Rule, second: string): RangeSet | undefined {
   const all = everything(destinations.family);
   const [condition, ...more] = conditions;
   if (!sameRanges(destinations.ranges, all.ranges) || more.length > 0) return undefined;
-  if (outcome.kind === 'returns' && condition === undefined) return nothing(destinations.family);
-  if (outcome.kind !== 'goto' || outcome.chain !== second) return undefined;
+  if (outcome.kind !== 'returns' && (outcome.kind !== 'goto' || outcome.chain !== second)) return undefined;
   return condition === undefined ? all : condition.sources;
 }
 

@@ -18,6 +18,10 @@ export const CHAINS = [CHAIN, INVALID_CHAIN] as const;
 export const SET = 'not-masqueraded';
 /** The set of addresses that packets must come from; absent if they may come from anywhere. */
 export const FROM_SET = 'masqueraded-from';
+/** The set of addresses whose packets are left alone; absent if the other one says it. */
+export const NOT_FROM_SET = 'not-masqueraded-from';
+/** At most one of them is there. */
+export const SOURCE_SETS: readonly string[] = [FROM_SET, NOT_FROM_SET];
 
 /** The table as nft(8) names it: `ip ip-masq-agent`. */
 export function tableName(family: Family, table = TABLE): string {

@@ -6,7 +6,7 @@ import { COMMENT_START, type DifferenceKind, type Draft, unplanned } from '../da
 import { DataplaneError } from '../error.ts';
 import type { RuleOptions } from '../options.ts';
 import { type NftCommand, NftCommands, scriptOf } from './commands.ts';
-import { CHAINS, FROM_SET, INTERIM_TABLE, SET, TABLE, tableName } from './names.ts';
+import { CHAINS, INTERIM_TABLE, SET, SOURCE_SETS, TABLE, tableName } from './names.ts';
 import type { Ruleset } from './observe.ts';
 import {
   chainProperties,
@@ -55,15 +55,15 @@ export function planTable(
   const wanted = renderTable(policy, options);
   const had = table ?? { family, flags: [], sets: [], chains: [], others: 0 };
   const elements = deltaOf(had, wanted, SET);
-  // A second set that comes or goes is seen by its line.
-  const hasBoth = had.sets.some(isFromSet) && wanted.sets.some(isFromSet);
-  const second = hasBoth ? deltaOf(had, wanted, FROM_SET) : UNCHANGED;
+  // A set of sources that comes or goes is seen by its line.
+  const hasBoth = sourceSetOf(had)?.name === sourceSetOf(wanted)?.name;
+  const sources = hasBoth ? deltaOf(had, wanted, sourceSetOf(wanted)?.name) : UNCHANGED;
   const [lines, wantedLines] = [linesOf(had), linesOf(wanted)];
   const hasSameLines = isDeepStrictEqual(lines, wantedLines);
-  const elementsDiffer = !isSame(elements) || !isSame(second);
+  const elementsDiffer = !isSame(elements) || !isSame(sources);
   const isTableSame = table !== undefined && hasSameLines && !elementsDiffer;
   if (isTableSame && interim === undefined) return undefined;
-  const changes = isTableSame ? [] : changesOf(table, wanted, elements, second, isWhole);
+  const changes = isTableSame ? [] : changesOf(table, wanted, elements, sources, isWhole);
   const transactions =
     changes === undefined
       ? makeAgain(wanted, interim !== undefined)
@@ -98,7 +98,7 @@ export function planTable(
     },
     remakes: table === undefined || changes === undefined,
   };
-  const isElementsAlone = table !== undefined && hasSameLines && isSame(second) && changes !== undefined;
+  const isElementsAlone = table !== undefined && hasSameLines && isSame(sources) && changes !== undefined;
   return { draft, transactions, ...(isElementsAlone && { added: elements.added }) };
 }
 
@@ -107,13 +107,13 @@ function changesOf(
   table: Table | undefined,
   wanted: PolicyTable,
   elements: Delta,
-  second: Delta,
+  sources: Delta,
   isWhole: boolean,
 ): readonly Transaction[] | undefined {
   const own = new NftCommands(wanted.family, TABLE);
   if (table === undefined)
     return [own.addTable(wanted), wanted.chains.flatMap((chain) => own.addChain(chain))];
-  return isWhole ? undefined : changeSingly(table, wanted, elements, second);
+  return isWhole ? undefined : changeSingly(table, wanted, elements, sources);
 }
 
 /**
@@ -143,14 +143,15 @@ function changeSingly(
   had: Table,
   wanted: PolicyTable,
   elements: Delta,
-  second: Delta,
+  sources: Delta,
 ): readonly Transaction[] | undefined {
-  const [old, from] = [had.sets.find(isFromSet), wanted.sets.find(isFromSet)];
+  const [old, meant] = [sourceSetOf(had), sourceSetOf(wanted)];
+  const isOther = old?.name !== meant?.name;
   if (!isDeepStrictEqual(frameOf(had), frameOf(wanted))) return undefined;
-  if (old !== undefined && from !== undefined && !isAsMeant(old, from)) return undefined;
+  if (!isOther && old && meant && !isAsMeant(old, meant)) return undefined;
   const chains = changedChains(had, wanted);
-  // A second set that comes or goes without a rule that names it.
-  if ((old === undefined) !== (from === undefined) && chains.length === 0) return undefined;
+  // A set of sources that comes or goes without a rule that names it.
+  if (isOther && chains.length === 0) return undefined;
   const own = new NftCommands(wanted.family, TABLE);
   const change = (set: string, { gone, added }: Delta) => [
     // An added one may overlap a deleted one.
@@ -164,12 +165,12 @@ function changeSingly(
     after ? (isSameHook ? own.addRules(after) : own.addChain(after)) : [],
   );
   return [
-    ...(old === undefined && from !== undefined ? [own.addSet(from)] : []),
+    ...(isOther && meant ? [own.addSet(meant)] : []),
     [
       ...change(SET, elements),
-      ...change(FROM_SET, second),
+      ...(meant ? change(meant.name, sources) : []),
       ...emptied,
-      ...(old !== undefined && from === undefined ? [own.deleteSet(FROM_SET)] : []),
+      ...(isOther && old ? [own.deleteSet(old.name)] : []),
       ...filled,
     ],
   ];
@@ -214,17 +215,19 @@ function changedChains({ family, chains }: Table, wanted: PolicyTable): readonly
   );
 }
 
-/** What a single change cannot write: all but the second set and the agent's chains. */
+/** What a single change cannot write: all but a set of sources and the agent's chains. */
 function frameOf(table: Table): readonly string[] {
   return [
     ...tableProperties(table),
-    ...table.sets.filter((set) => !isFromSet(set)).flatMap((set) => [set.name, ...setProperties(set)]),
+    ...table.sets
+      .filter((set) => set !== sourceSetOf(table))
+      .flatMap((set) => [set.name, ...setProperties(set)]),
     ...table.chains.map(({ name }) => name).filter((name) => !CHAINS.some((own) => own === name)),
   ];
 }
 
-function isFromSet({ name }: TableSet): boolean {
-  return name === FROM_SET;
+function sourceSetOf<Set extends TableSet>({ sets }: { readonly sets: readonly Set[] }): Set | undefined {
+  return sets.find(({ name }) => SOURCE_SETS.includes(name));
 }
 
 function isAsMeant(set: TableSet, meant: MeantSet): boolean {
@@ -234,7 +237,7 @@ function isAsMeant(set: TableSet, meant: MeantSet): boolean {
 const UNCHANGED: Delta = { gone: [], added: [] };
 
 /** In what the ranges of a set differ. */
-function deltaOf(had: Table, wanted: PolicyTable, set: string): Delta {
+function deltaOf(had: Table, wanted: PolicyTable, set: string | undefined): Delta {
   const [before, after] = [rangesOf(had, set), rangesOf(wanted, set)];
   const gone: Range[] = [];
   const added: Range[] = [];
@@ -255,7 +258,7 @@ function deltaOf(had: Table, wanted: PolicyTable, set: string): Delta {
   return { gone, added };
 }
 
-function rangesOf({ sets }: Table, name: string): readonly Range[] {
+function rangesOf({ sets }: Table, name: string | undefined): readonly Range[] {
   return sets.find((set) => set.name === name)?.ranges ?? [];
 }
 

@@ -9,7 +9,7 @@ import type { UserData } from '../../netlink/user-data.ts';
 import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { decode } from './decode.ts';
-import { FROM_SET, NFT_FAMILY, SET, SRCNAT } from './names.ts';
+import { NFT_FAMILY, SET, SOURCE_SETS, SRCNAT } from './names.ts';
 import { type Statement, statementText } from './statement.ts';
 
 /**
@@ -132,7 +132,7 @@ function names(flags: Readonly<Record<string, number>>, value: number): readonly
 
 /** The agent's sets in the order in which it makes them, then all others. */
 function byPlace(a: TableSet, b: TableSet): number {
-  const placeOf = ({ name }: TableSet) => [SET, FROM_SET].indexOf(name) >>> 0;
+  const placeOf = ({ name }: TableSet) => [SET, ...SOURCE_SETS].indexOf(name) >>> 0;
   return placeOf(a) - placeOf(b) || byName(a, b);
 }
 

@@ -1,16 +1,26 @@
 import type { Address, Family } from '../../cidr/address.ts';
 import type { Prefix } from '../../cidr/prefix.ts';
 import { PrefixMap } from '../../cidr/prefix-map.ts';
-import { formatRange, type Range, rangeOf } from '../../cidr/ranges.ts';
+import { complement, formatRange, type Range, type RangeSet, rangeOf } from '../../cidr/ranges.ts';
 import type { Hook } from '../../netlink/replies.ts';
-import { flatten } from '../../policy/flatten.ts';
-import { type AddressRequest, allowedSources, type Entry, type Policy } from '../../policy/policy.ts';
+import { allowedSources, flatten } from '../../policy/flatten.ts';
+import { type AddressRequest, type Entry, type Policy, verdictElsewhere } from '../../policy/policy.ts';
 import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { portRules } from '../ports.ts';
 import { renderedOnce } from '../rendered.ts';
-import { CHAIN, FROM_SET, HOOK, INVALID_CHAIN, INVALID_HOOK, NFT_FAMILY, SET, tableName } from './names.ts';
+import {
+  CHAIN,
+  FROM_SET,
+  HOOK,
+  INVALID_CHAIN,
+  INVALID_HOOK,
+  NFT_FAMILY,
+  NOT_FROM_SET,
+  SET,
+  tableName,
+} from './names.ts';
 import {
   chainProperties,
   ruleText,
@@ -48,14 +58,12 @@ const COUNTER: Statement = { kind: 'counter' };
 function render(policy: Policy, options: RuleOptions): PolicyTable {
   const { family } = policy;
   const segments = flatten(policy).filter(({ entry }) => entry.verdict === 'not_masqueraded');
-  const { source, destination } = addressKeys(family);
+  const { destination } = addressKeys(family);
   const local = { kind: 'match', key: 'fib daddr type', range: { first: LOCAL, last: LOCAL } } as const;
-  const elsewhere = { kind: 'match', key: source, isNot: true, set: FROM_SET } as const;
+  const sources = renderSources(policy);
   const rules = [
     rule('addresses of the node itself', local, RETURN),
-    ...(policy.from.length === 0
-      ? []
-      : [rule('packets from elsewhere are not masqueraded', elsewhere, COUNTER, RETURN)]),
+    ...(sources === undefined ? [] : [rule(sources.why, sources.leftAlone, COUNTER, RETURN)]),
     rule('left alone by the config', { kind: 'match', key: destination, set: SET }, RETURN),
     ...addressRules(policy).flatMap(({ prefix, as }) => renderAddress(family, prefix, as, options)),
     ...renderMasquerade([], undefined, options, 'everything else is masqueraded'),
@@ -71,11 +79,11 @@ function render(policy: Policy, options: RuleOptions): PolicyTable {
         properties: [...setType(family), 'counter'],
         ranges: segments,
       },
-      ...renderFromSet(policy),
+      ...(sources === undefined ? [] : [sources.set]),
     ],
     chains: [
       { name: CHAIN, comment: commentOf('what is masqueraded'), hook: HOOK, rules },
-      ...renderInvalid(policy, options),
+      ...renderInvalid(family, sources, options),
     ],
     others: 0,
     segments,
@@ -110,18 +118,19 @@ const NOT_ICMPV6: Statement = {
  * One rule, because a negated lookup does not count in the element that it finds (nft_lookup.c).
  */
 function renderInvalid(
-  { family, from }: Policy,
+  family: Family,
+  sources: Sources | undefined,
   { invalidPackets = 'off' }: RuleOptions,
 ): readonly MeantChain[] {
   if (invalidPackets === 'off') return [];
-  const { source, destination } = addressKeys(family);
+  const { destination } = addressKeys(family);
   const local = { kind: 'match', isNot: true, range: { first: LOCAL, last: LOCAL } } as const;
   const statements: readonly Statement[] = [
     { kind: 'match', key: 'ct state', isNot: true, mask: INVALID, value: 0n },
     ...(family === 'IPv6' ? [NOT_ICMPV6] : []),
     { ...local, key: 'fib saddr type' },
     { ...local, key: 'fib daddr type' },
-    ...(from.length === 0 ? [] : [{ kind: 'match', key: source, set: FROM_SET } as const]),
+    ...(sources === undefined ? [] : [sources.allowed]),
     { kind: 'match', key: destination, isNot: true, set: SET },
     COUNTER,
     ...(invalidPackets === 'drop' ? [{ kind: 'verdict', verdict: 'drop' } as const] : []),
@@ -136,11 +145,36 @@ function renderInvalid(
   ];
 }
 
-function renderFromSet(policy: Policy): readonly MeantSet[] {
-  const ranges = allowedSources(policy)?.ranges;
-  if (ranges === undefined) return [];
-  const comment = commentOf('whose packets are looked at');
-  return [{ name: FROM_SET, comment, properties: setType(policy.family), ranges }];
+interface Sources {
+  readonly set: MeantSet;
+  /** Asks for packets that are left alone, and for all others. */
+  readonly leftAlone: Statement;
+  readonly allowed: Statement;
+  readonly why: string;
+}
+
+/** One set: of the sources that are left alone, if nothing else is said of sources; otherwise of all others. */
+function renderSources(policy: Policy): Sources | undefined {
+  const allowed = allowedSources(policy);
+  if (allowed === undefined) return undefined;
+  const { family } = policy;
+  const set = (name: string, what: string, { ranges }: RangeSet): MeantSet => {
+    return { name, comment: commentOf(what), properties: setType(family), ranges };
+  };
+  const match = { kind: 'match', key: addressKeys(family).source } as const;
+  if (verdictElsewhere(policy) === 'masqueraded')
+    return {
+      set: set(NOT_FROM_SET, 'whose packets are left alone', complement(allowed)),
+      leftAlone: { ...match, set: NOT_FROM_SET },
+      allowed: { ...match, isNot: true, set: NOT_FROM_SET },
+      why: 'packets from here are not masqueraded',
+    };
+  return {
+    set: set(FROM_SET, 'whose packets are looked at', allowed),
+    leftAlone: { ...match, isNot: true, set: FROM_SET },
+    allowed: { ...match, set: FROM_SET },
+    why: 'packets from elsewhere are not masqueraded',
+  };
 }
 
 /**

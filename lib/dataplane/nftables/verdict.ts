@@ -5,7 +5,16 @@ import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import { type Condition, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
 import { outcomeOf, testOf } from './meaning.ts';
-import { CHAIN, FROM_SET, HOOK, INVALID_CHAIN, INVALID_HOOK, NFT_FAMILY, SET } from './names.ts';
+import {
+  CHAIN,
+  FROM_SET,
+  HOOK,
+  INVALID_CHAIN,
+  INVALID_HOOK,
+  NFT_FAMILY,
+  NOT_FROM_SET,
+  SET,
+} from './names.ts';
 import { chainProperties, isOwn, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
 import { KEYS, type Statement, statementText } from './statement.ts';
 
@@ -27,7 +36,7 @@ export function kernelVerdicts(family: Family, table: Table | undefined): Kernel
     ),
     ...own.rules.flatMap((rule) => readRule(family, rule, start, table)),
   ].filter(({ destinations }) => destinations.ranges.length > 0);
-  // What comes from elsewhere is left alone first.
+  // What is left alone because of its source comes first.
   const elsewhere = rules[0]?.outcome.kind === 'returns' ? rules[0].conditions[0]?.sources : undefined;
   const behind = elsewhere === undefined ? rules : rules.slice(1);
   const from = elsewhere && complement(elsewhere);
@@ -110,14 +119,14 @@ function ownTest(family: Family, statement: Statement, { sets }: Table): Test {
     return set?.ranges === undefined || set.hasOthers === true ? undefined : rangeSet(family, set.ranges);
   };
   const test = testOf({ family, tableAndChain: '', addressesIn }, statement);
-  // What comes from elsewhere is known by the agent's own rule alone.
-  return test !== undefined && 'sources' in test && !isFromSet(statement) ? conditionOf(test.text) : test;
+  // Sources that are left alone are known by the agent's own rule alone.
+  return test !== undefined && 'sources' in test && !asksSources(statement) ? conditionOf(test.text) : test;
 }
 
-function isFromSet(statement: Statement): boolean {
-  return (
-    statement.kind === 'match' && 'set' in statement && statement.set === FROM_SET && statement.isNot === true
-  );
+/** Whether it asks for packets that are left alone because of their source. */
+function asksSources(statement: Statement): boolean {
+  if (statement.kind !== 'match' || !('set' in statement)) return false;
+  return statement.set === (statement.isNot === true ? FROM_SET : NOT_FROM_SET);
 }
 
 const KEYS_OF_DESTINATION: readonly string[] = ['ip daddr', 'ip6 daddr'];

@@ -89,6 +89,36 @@ describe('explain, of an address of the node that packets leave with,', () => {
     assert.match(text, /^9\.9\.9\.9 from 192\.0\.2\.9 is not masqueraded: .*\n {2}only for packets from /);
   });
 
+  it('says whose packets are never masqueraded', () => {
+    const texts = { 'ip-masq-pods': 'nonMasqueradeFromCIDRs: [10.244.0.0/16, 10.244.1.0/24]' };
+    const said = (from?: string, more = {}) =>
+      explainedText(explainOf({ ...texts, ...more }, '9.9.9.9', OWN, from), painter(false)).split('\n');
+    const range = '10.244.0.0/16 of ip-masq-pods:1:26';
+    assert.deepEqual(said('10.244.1.2'), [
+      '9.9.9.9 from 10.244.1.2 is not masqueraded: packets from there are not masqueraded, whatever their destination',
+      `  nonMasqueradeFromCIDRs lists ${range}`,
+      '',
+    ]);
+    assert.deepEqual(said('10.245.1.2').length, 2);
+    assert.equal(said()[1], `  packets from ${range} are not masqueraded`);
+    const other = { 'ip-masq-x': 'masqueradeFromCIDRs: [10.0.0.0/8]' };
+    assert.equal(
+      said(undefined, other)[1],
+      `  only for packets from 10.0.0.0/8 of ip-masq-x:1:23; packets from elsewhere are not masqueraded, nor are those from ${range}`,
+    );
+    assert.match(
+      said(undefined, { 'ip-masq-x': 'nonMasqueradeFromCIDRs: [0.0.0.0/0]' })[0] ?? '',
+      /is not masqueraded: packets from anywhere are not masqueraded/,
+    );
+    const { from } = explainedJson(explainOf({ ...texts, ...other }, '9.9.9.9')) as { readonly from: object };
+    assert.deepEqual(from, {
+      address: null,
+      isElsewhere: false,
+      listed: [{ cidr: '10.0.0.0/8', origin: origin('ip-masq-x', 23) }],
+      exceptions: [{ cidr: '10.244.0.0/16', origin: origin('ip-masq-pods', 26) }],
+    });
+  });
+
   it('gives programs the address, what it was chosen from, and its origin', () => {
     const as = (address: string, own?: readonly string[]) =>
       (explainedJson(explainOf(TEXTS, address, own)) as { readonly as?: object }).as;
@@ -104,6 +134,10 @@ describe('explain, of an address of the node that packets leave with,', () => {
     assert.equal(as('10.3.4.5', OWN), undefined);
   });
 });
+
+function origin(file: string, column: number) {
+  return { configFile: file, file, line: 1, column };
+}
 
 function explainOf(
   texts: Readonly<Record<string, string>>,

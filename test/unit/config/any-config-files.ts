@@ -5,6 +5,7 @@ import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { CIDR_KEYS, KEYS, type KeyKind } from '../../../lib/config/keys.ts';
+import { allowedSources } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 import { prefixFrom } from '../cidr/support.ts';
@@ -72,6 +73,7 @@ export function anyConfigFiles(): fc.Arbitrary<AnyConfigFiles> {
 export function assertDecideAlike(a: MergedConfig, b: MergedConfig, families: readonly Family[]): void {
   for (const family of families) {
     const policies = [compilePolicy(a, family), compilePolicy(b, family)] as const;
+    assert.deepEqual(allowedSources(policies[0]), allowedSources(policies[1]));
     const [decideA, decideB] = [decider(policies[0]), decider(policies[1])];
     const prefixes = policies.flatMap(({ entries }) => entries.map((entry) => entry.prefix));
     for (const value of edges(family, prefixes)) {

@@ -6,7 +6,7 @@ import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { ParsedConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
-import { CIDR_KEYS, LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
+import { type CIDR_KEYS, LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
 import { CONFLICT_KINDS, locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
@@ -102,6 +102,18 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
       'info covered b:1:35 a:1:23 10.1.0.0/16 is already covered by 10.0.0.0/8; it can go',
     ],
   ],
+  'a range that packets come from and must not come from': [
+    [
+      { a: 'nonMasqueradeFromCIDRs: [10.0.0.0/8]', b: 'masqueradeFromCIDRs: [10.0.0.0/8]' },
+      'error both-lists a:1:26 b:1:23 10.0.0.0/8 is in masqueradeFromCIDRs and in nonMasqueradeFromCIDRs; remove it from one of the two lists',
+      'info limits-others b:1:23 -',
+    ],
+    [
+      { a: 'masqueradeFromCIDRs: [10.0.0.0/8]', b: 'nonMasqueradeFromCIDRs: [10.1.0.0/16]' },
+      'info opposite-nested b:1:26 a:1:23 10.1.0.0/16 in nonMasqueradeFromCIDRs is inside 10.0.0.0/8 in masqueradeFromCIDRs of another config file; nothing to do if meant so: the longest prefix decides',
+      'info limits-others a:1:23 -',
+    ],
+  ],
   'a destination with two ranges for its address': [
     [
       {
@@ -162,6 +174,9 @@ const NOTHING: Readonly<Record<string, Texts>> = {
     b: 'masqueradeAddresses: [{destination: 10.0.0.0/8, address: 198.51.100.0/24}, {destination: 10.1.2.0/24, address: 203.0.113.0/24}]',
   },
   'equal bits are of two families': { a: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqueradeCIDRs: ["::/0"]' },
+  'a range of destinations is one of sources too': {
+    a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nnonMasqueradeFromCIDRs: [10.0.0.0/8]',
+  },
   'intervals are equal in other words': { a: 'resyncInterval: 1.1h', b: 'resyncInterval: 66m' },
   'one config file only has an interval': { a: 'resyncInterval: 60s', b: '{}' },
   'flags agree': { a: 'masqLinkLocal: true', b: 'masqLinkLocal: true', c: 'masqLinkLocalIPv6: false' },
@@ -294,7 +309,7 @@ interface Item {
 function naiveConflicts(configs: readonly ParsedConfig[]): readonly string[] {
   return [
     ...naiveConflictsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']),
-    ...CIDR_KEYS.slice(2).flatMap((list) => naiveConflictsIn(configs, [list])),
+    ...naiveConflictsIn(configs, ['masqueradeFromCIDRs', 'nonMasqueradeFromCIDRs']),
     ...naiveAddressConflicts(configs),
   ];
 }

@@ -22,6 +22,7 @@ function policyOf(text: string) {
 
 const POLICY = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\n');
 const FROM = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.244.0.0/16]\n');
+const NOT_FROM = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nnonMasqueradeFromCIDRs: [10.244.0.0/16]\n');
 const TABLE = renderTable(POLICY, OPTIONS);
 const WITH_FROM = renderTable(FROM, OPTIONS);
 const [CHAIN] = TABLE.chains;
@@ -126,6 +127,28 @@ describe('the plan for a table of nftables', () => {
       POLICY,
       ['rules differ'],
       [['flush chain TABLE postrouting', 'delete set TABLE masqueraded-from', ...rules(3)]],
+    ],
+    [
+      'adds exceptions by source before the rule that uses them, and never their complement',
+      TABLE,
+      NOT_FROM,
+      ['rules differ'],
+      [
+        ['add set TABLE not-masqueraded-from', 'add element TABLE not-masqueraded-from { 10.244.0.0/16 }'],
+        ['flush chain TABLE postrouting', ...rules(4)],
+      ],
+    ],
+    [
+      'replaces one set of sources by another',
+      renderTable(NOT_FROM, OPTIONS),
+      policyOf(
+        'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.0.0.0/8]\nnonMasqueradeFromCIDRs: [10.128.0.0/9]\n',
+      ),
+      ['rules differ'],
+      [
+        ['add set TABLE masqueraded-from', 'add element TABLE masqueraded-from { 10.0.0.0/9 }'],
+        ['flush chain TABLE postrouting', 'delete set TABLE not-masqueraded-from', ...rules(4)],
+      ],
     ],
     [
       'makes it again beside an interim table if its comment differs',

@@ -15,11 +15,12 @@ import {
 } from '../../../lib/dataplane/nftables/statement.ts';
 import { renderTable } from '../../../lib/dataplane/nftables/table.ts';
 import { kernelVerdicts as nftablesVerdicts } from '../../../lib/dataplane/nftables/verdict.ts';
+import { allowedSources } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, decider, nodeAddressText, type Verdict } from '../../../lib/policy/policy.ts';
 import type { VerdictRange } from '../../../lib/policy/verdicts.ts';
-import { crowdedAddress, FAMILIES, holds } from '../cidr/arbitrary.ts';
+import { crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { addressFrom } from '../cidr/support.ts';
-import { anyConfig } from '../policy/support.ts';
+import { anyConfig, isAllowed } from '../policy/support.ts';
 
 const ADDRESS = addressFrom('10.1.2.3');
 const OPTIONS = { chain: 'OURS', randomFully: true, toPorts: [] };
@@ -240,9 +241,13 @@ describe('the verdict of a chain in the kernel', () => {
           (config, own, some, destination, source) => {
             const policy = compilePolicy(config, family, own);
             const { verdict = 'masqueraded', as } = decider(policy)(destination) ?? {};
-            const expected = { state: 'applied', verdict, as: as && nodeAddressText(as) };
-            const from = config.masqueradeFromCIDRs;
-            const isListed = from.length === 0 || from.some((one) => holds(one.value, source.value));
+            const isAny = allowedSources(policy)?.ranges.length !== 0;
+            const expected = {
+              state: 'applied',
+              verdict: isAny ? verdict : 'not_masqueraded',
+              as: isAny ? as && nodeAddressText(as) : undefined,
+            };
+            const isListed = isAllowed(config, family, source.value);
             for (const verdicts of [
               kernelVerdicts({ ...observedOf(family, []), rules: renderChain(policy, some) }, some.chain),
               nftablesVerdicts(family, renderTable(policy, some)),

@@ -4,6 +4,8 @@ import { parseAddress } from '../../../lib/cidr/address.ts';
 import { isIn, parseRange } from '../../../lib/cidr/ranges.ts';
 import { type FlowRules, keptVerdict, StaleFlows } from '../../../lib/flows/stale.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
+import { compilePolicy, flowVerdict } from '../../../lib/policy/policy.ts';
+import { mergedOf } from '../config/support.ts';
 import { flowOf } from './support.ts';
 
 const POD = '10.244.1.2:4000';
@@ -55,6 +57,21 @@ describe('a flow', () => {
   for (const [what, flow, kept] of CASES)
     it(`${kept === undefined ? 'keeps no old verdict' : `keeps the verdict ${kept}`}: ${what}`, () =>
       assert.equal(keptVerdict(flow, RULES), kept));
+});
+
+it('a flow from where packets are never masqueraded keeps an old verdict; one from where nothing is listed does not', () => {
+  const text =
+    'masqueradeFromCIDRs: [10.244.0.0/16]\nnonMasqueradeFromCIDRs: [10.244.1.0/24, 172.16.0.0/12]\n';
+  const policy = compilePolicy(mergedOf({ 'ip-masq-a': text }), 'IPv4');
+  const rules = { ...RULES, verdict: flowVerdict([policy]) };
+  for (const [from, kept] of [
+    [POD, 'masqueraded'],
+    ['172.17.0.2:4000', 'masqueraded'],
+    ['10.244.2.1:4000', undefined],
+    ['10.1.0.1:4000', undefined],
+  ] as const)
+    assert.equal(keptVerdict(flowOf({ from, to: OUT, as: NODE }), rules), kept, from);
+  assert.equal(keptVerdict(flowOf({ from: '10.244.2.1:4000', to: OUT }), rules), 'not_masqueraded');
 });
 
 describe('stale flows', () => {

@@ -185,7 +185,13 @@ describe('rules before the agent', () => {
   it('do not matter for sources that masqueradeFromCIDRs leaves out', async () => {
     const policy: Policy = {
       ...INSIDE,
-      from: [{ value: prefixFrom('10.244.0.0/16'), origin: { kind: 'built-in', basis: 'test' } }],
+      from: [
+        {
+          prefix: prefixFrom('10.244.0.0/16'),
+          verdict: 'masqueraded',
+          origin: { kind: 'built-in', basis: 'test' },
+        },
+      ],
     };
     const rule = (source: string) => [`-A POSTROUTING -s ${source} -j ACCEPT`, JUMP];
     assert.deepEqual(await found(rule('172.17.0.0/16'), policy), []);

@@ -70,10 +70,37 @@ const LIMITED_CASES: readonly Case[] = [
   ['must-not-masquerade=8.8.8.8/32 from 10.0.0.0/8', '', '8.8.8.8 is masqueraded (no entry matches it)'],
 ];
 
+/** Of packets from some addresses, with config files that say from where never, and from where. */
+const EXCEPT = { a: `${TEXTS.a}nonMasqueradeFromCIDRs: [10.245.0.0/16, "fd00:245::/32"]\n` };
+const EXCEPT_CASES: readonly Case[] = [
+  ['must-not-masquerade=8.0.0.0/8 from 10.245.1.0/24'],
+  ['must-masquerade=8.0.0.0/8 from 10.244.0.0/16'],
+  [
+    'must-masquerade=8.0.0.0/8 from 10.244.0.0/15',
+    'a:3:26: ',
+    'nonMasqueradeFromCIDRs lists 10.245.0.0/16: packets from there are not masqueraded',
+  ],
+  ['must-not-masquerade=8.8.8.8/32 from 10.244.0.0/15', '', '8.8.8.8 is masqueraded (no entry matches it)'],
+];
+const BOTH = {
+  a: 'masqueradeFromCIDRs: ["fd00::/8", 10.244.0.0/16, 10.244.4.128/25]\nnonMasqueradeFromCIDRs: [10.244.2.0/24, 10.244.4.0/24]\nnonMasqueradeCIDRs: [10.0.0.0/8]\n',
+};
+const BOTH_CASES: readonly Case[] = [
+  ['must-masquerade=8.0.0.0/8 from 10.244.4.128/25'],
+  ['must-not-masquerade=8.0.0.0/8 from 10.244.4.0/25'],
+  [
+    'must-masquerade=8.0.0.0/8 from 10.244.0.0/15',
+    'a:2:26: ',
+    'masqueradeFromCIDRs does not list 10.245.0.0/16: packets from there are not masqueraded; nonMasqueradeFromCIDRs lists 10.244.2.0/24, 10.244.4.0/25: packets from there are not masqueraded',
+  ],
+];
+
 describe('an assertion', () => {
   for (const [texts, cases] of [
     [TEXTS, CASES],
     [LIMITED, LIMITED_CASES],
+    [EXCEPT, EXCEPT_CASES],
+    [BOTH, BOTH_CASES],
     [
       {},
       [
@@ -120,7 +147,8 @@ describe('the breaches of an assertion by random config files', () => {
             const around = edges(family, [prefix, ...policy.entries.map((entry) => entry.prefix)]);
             for (const value of [...addresses, ...around]) {
               const decision = decide(config, { family, value });
-              const isBroken = holds(prefix, value) && decision.verdict !== verdict;
+              const isAny = !decision.source.isLeftAlone;
+              const isBroken = isAny && holds(prefix, value) && decision.verdict !== verdict;
               const holding = found.filter((breach) => isIn(value, breach));
               assert.equal(holding.length, isBroken ? 1 : 0, `${prefix.text} ${value}`);
               if (isBroken) assert.deepEqual(holding[0]?.entry, decision.decidedBy);

@@ -6,8 +6,8 @@ import { everything, isIn, isInSome, sameRanges } from '../../../lib/cidr/ranges
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { changesBetween, describeChanges, describePolicyChange } from '../../../lib/policy/changes.ts';
 import { decide } from '../../../lib/policy/decision.ts';
+import { allowedSources } from '../../../lib/policy/flatten.ts';
 import {
-  allowedSources,
   compilePolicy,
   decider,
   nodeAddressText,
@@ -67,6 +67,20 @@ describe('the changes between two policies', () => {
       after: '{}',
       summary: 'packets from 2,147,483,648 addresses are no longer left alone',
       lines: ['from 0.0.0.0/1: not masqueraded → by destination'],
+    },
+    {
+      what: 'from where packets are never masqueraded now',
+      before: 'masqueradeFromCIDRs: [10.0.0.0/8]',
+      after: 'masqueradeFromCIDRs: [10.0.0.0/8]\nnonMasqueradeFromCIDRs: [10.1.0.0/16, 192.0.2.0/24]',
+      summary: 'packets from 65,536 addresses are left alone',
+      lines: ['from 10.1.0.0/16: by destination → not masqueraded'],
+    },
+    {
+      what: 'that the only exception by source goes',
+      before: 'nonMasqueradeFromCIDRs: [10.1.0.0/16]',
+      after: '{}',
+      summary: 'packets from 65,536 addresses are no longer left alone',
+      lines: ['from 10.1.0.0/16: not masqueraded → by destination'],
     },
     {
       what: 'none by destination where all packets come from elsewhere',
@@ -161,12 +175,13 @@ for (const family of FAMILIES) {
             ...one,
             nonMasqueradeCIDRs: one.nonMasqueradeCIDRs.toReversed(),
             masqueradeFromCIDRs: (other ?? one).masqueradeFromCIDRs,
+            nonMasqueradeFromCIDRs: (other ?? one).nonMasqueradeFromCIDRs,
           },
         ]);
       fc.assert(
         fc.property(fc.oneof(fc.tuple(config, config), similar), ([a, b]) => {
           const [before, after] = [compilePolicy(a, family), compilePolicy(b, family)];
-          const ranges = [...before.from, ...after.from].map(({ value }) => value);
+          const ranges = [...before.from, ...after.from].map(({ prefix }) => prefix);
           const prefixes = [...before.entries, ...after.entries].map(({ prefix }) => prefix);
           const packets = [0n, ...borders(family, ranges)].flatMap((source) =>
             [0n, ...borders(family, prefixes)].map((value) => ({ source, destination: { family, value } })),

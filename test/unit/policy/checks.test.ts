@@ -96,6 +96,11 @@ describe('a config without an error', () => {
   for (const [text, ...expected] of [
     ['masqueradeFromCIDRs: [10.244.0.0/16, "fd00:244::/48"]'],
     [
+      'nonMasqueradeFromCIDRs: [10.244.0.0/16, "fd00:244::/48"]',
+      /^a:1:21: error: .* no IPv4 range/,
+      /^a:1:21: error: .* no IPv6 range/,
+    ],
+    [
       'masqueradeFromCIDRs: [10.244.0.0/16]',
       /^a:2:23: error: .* no IPv6 range, .* \["fd00:10:244::\/56"\], or use/,
     ],

@@ -45,25 +45,35 @@ describe('why an address is masqueraded', () => {
 });
 
 describe('why packets from an address are masqueraded', () => {
-  const config = mergedOf({
-    a: 'masqueradeFromCIDRs: [10.0.0.0/8, 10.1.0.0/16]\nmasqueradeAddresses: [{destination: 0.0.0.0/0, address: 192.0.2.0/24}]',
-  });
+  const address = 'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 192.0.2.0/24}]\n';
+  const from = 'masqueradeFromCIDRs: [10.0.0.0/8, 10.1.0.0/16, 10.2.3.0/24]\n';
+  const except = 'nonMasqueradeFromCIDRs: [10.2.0.0/16, 10.2.4.0/24, 172.16.0.0/12]\n';
+  const all = 'nonMasqueradeFromCIDRs: [10.0.0.0/9, 10.128.0.0/9]\n';
 
-  for (const [source, match, isUnlisted] of [
-    [undefined, undefined, false],
-    ['10.1.2.3', '10.0.0.0/8', false],
-    ['11.0.0.1', undefined, true],
+  for (const [keys, source, match, isLeftAlone] of [
+    [from, undefined, undefined, false],
+    [from, '10.1.2.3', '10.0.0.0/8', false],
+    [from, '11.0.0.1', undefined, true],
+    [except, undefined, undefined, false],
+    [except, '10.1.2.3', undefined, false],
+    [except, '10.2.4.1', '10.2.0.0/16', true],
+    [from + except, '10.1.2.3', '10.0.0.0/8', false],
+    [from + except, '10.2.2.3', '10.2.0.0/16', true],
+    [from + except, '10.2.3.4', '10.2.3.0/24', false],
+    [from + except, '172.16.0.1', undefined, true],
+    [`masqueradeFromCIDRs: [10.0.0.0/8]\n${all}`, undefined, undefined, true],
   ] as const)
-    it(`is told for ${source ?? 'any address'}`, () => {
+    it(`is told for ${source ?? 'any address'} with ${keys.replaceAll('\n', ' ')}`, () => {
+      const config = mergedOf({ a: address + keys });
       const decided = decide(config, addressFrom('8.8.8.8'), source && addressFrom(source));
-      assert.deepEqual([decided.source.match?.value.text, decided.source.isUnlisted], [match, isUnlisted]);
-      assert.equal(decided.verdict, isUnlisted ? 'not_masqueraded' : 'masqueraded');
-      assert.equal(decided.as?.range.text, isUnlisted ? undefined : '192.0.2.0/24');
+      assert.deepEqual([decided.source.match?.prefix.text, decided.source.isLeftAlone], [match, isLeftAlone]);
+      assert.equal(decided.verdict, isLeftAlone ? 'not_masqueraded' : 'masqueraded');
+      assert.equal(decided.as?.range.text, isLeftAlone ? undefined : '192.0.2.0/24');
     });
 
   it('needs no address in a list if there is none', () => {
     const { source, verdict } = decide(mergedOf({}), addressFrom('8.8.8.8'), addressFrom('10.1.2.3'));
-    assert.deepEqual([source.isUnlisted, verdict], [false, 'masqueraded']);
+    assert.deepEqual([source.isLeftAlone, verdict], [false, 'masqueraded']);
   });
 });
 

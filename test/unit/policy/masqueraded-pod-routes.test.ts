@@ -115,6 +115,13 @@ describe('pods that the config masquerades', () => {
     assert.deepEqual(one?.evidence, ['10.244.9.0/24 dev pods']);
   });
 
+  it('follow nonMasqueradeFromCIDRs', () => {
+    const of = (from: string) => found({ 'ip-masq-x': from }, ['10.244.9.0/24']);
+    const [one] = of('nonMasqueradeFromCIDRs: [10.245.0.0/16]');
+    assert.match(one?.message ?? '', /masquerades unless packets come from nonMasqueradeFromCIDRs$/);
+    assert.deepEqual(of('nonMasqueradeFromCIDRs: [0.0.0.0/0]'), []);
+  });
+
   it('are not told if they are accepted, all or in part', () => {
     const ranges = (...accepted: string[]) =>
       found(OPERATOR(''), ROUTES, accepted).map(({ range }) => range.text);

@@ -42,11 +42,12 @@ describe('a policy', () => {
       'fd00::/8 not_masqueraded a:1:34',
       'fd00:1::/32 masqueraded b:2:19',
     ]);
-    const from = policyOf({ a: 'masqueradeFromCIDRs: [10.0.0.0/8, "fd00::/8"]' }, 'IPv6').from;
-    assert.deepEqual(
-      from.map(({ value }) => value.text),
-      ['fd00::/8'],
-    );
+    const from =
+      'masqueradeFromCIDRs: [10.0.0.0/8, "fd00::/8"]\nnonMasqueradeFromCIDRs: [10.1.0.0/16, "fd01::/16"]';
+    assert.deepEqual(lines({ ...policyOf({}, 'IPv6'), entries: policyOf({ a: from }, 'IPv6').from }), [
+      'fd00::/8 masqueraded a:1:35',
+      'fd01::/16 not_masqueraded a:2:39',
+    ]);
   });
 
   for (const [flag, family, other] of [
@@ -126,7 +127,7 @@ describe('who decides for an address', () => {
       fc.assert(
         fc.property(entries, crowdedAddress(family), (entries, value) => {
           const expected = longest(entries.filter(({ prefix }) => holds(prefix, value)));
-          assert.equal(decider({ family, from: [], entries })({ family, value }), expected);
+          assert.equal(decider({ entries })({ family, value }), expected);
         }),
         { numRuns: 1_000 },
       );

@@ -32,6 +32,7 @@ describe('the JSON report', () => {
         nonMasqueradeCIDRs: [{ cidr: '10.0.0.0/8', origin: at(1, 22) }],
         masqueradeCIDRs: [],
         masqueradeFromCIDRs: [],
+        nonMasqueradeFromCIDRs: [],
         masqueradeAddresses: [{ destination: '0.0.0.0/0', address: '198.51.100.0/24', origin: at(2, 23) }],
         masqLinkLocal: true,
         masqLinkLocalIPv6: false,

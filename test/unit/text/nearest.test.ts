@@ -13,14 +13,17 @@ describe('the nearest known key', () => {
     // forceMasqueradeCIDRs is not near the opposite.
     masqueradeCIDRs: ['masqueradeCIDR', 'masqueradCIDRs', 'forceMasqueradeCIDRs'],
     masqueradeFromCIDRs: ['masqueradeSourceCIDRs', 'masqueradePodCIDRs'],
+    nonMasqueradeFromCIDRs: [
+      // As the agent of Tencent's TKE has it.
+      ...['NonMasqueradeSrcCIDRs', 'nonMasqueradePodCIDRs', 'noMasqueradeFromCIDRs'],
+    ],
     masqLinkLocal: ['masqLinkLokal', 'maskLinkLocal', 'masqLinkLocalIPv4'],
     masqLinkLocalIPv6: ['masqLinkLocalIP6'],
     resyncInterval: ['resyncInterva', 'resyncIntervall'],
     cidrLimit: ['cidrLimits', 'cidr_limit'],
     none: [
       ...['resync', 'foo', '', 'constructor', 'x'.repeat(100_000)],
-      ...['nonMasqueradeFromCIDRs', 'NonMasqueradeSrcCIDRs', 'nonMasqLinkLocal', 'noMasqLinkLocal'],
-      ...['masqueradeNotCIDRs', 'nonMasqueradePodCIDRs'],
+      ...['nonMasqLinkLocal', 'noMasqLinkLocal', 'masqueradeNotCIDRs'],
     ],
   };
   for (const [expected, near] of Object.entries(words))
