@@ -143,6 +143,8 @@ function wrongLength(address: string, length: string, family: Family): ParsedPre
   }
   if (family === 'IPv4' && isIPv4(length))
     return invalid('has a netmask for a prefix length', 'write the number of leading one bits, such as /24');
+  if (length.includes('#'))
+    return invalid('has a "#" that begins no comment', 'write a space before the "#", or remove it');
   if (/^\d+$/.test(length) && Number(length) <= bits) return undefined;
   const message = `has a prefix length that is not a number from 0 to ${bits}`;
   return invalid(message, `write a number from 0 to ${bits} after the "/"`);

@@ -49,6 +49,10 @@ function misshape(error: SchemaError, values: ReadonlyMap<string, Node>): Missha
   const is = error.keyword === 'required' ? '' : `, but is ${describe(node)}`;
   const message = `${what} ${expectation(error)}${is}`;
   const isEmpty = node.kind === 'scalar' && node.value === null;
+  const isListInText =
+    error.params['type'] === 'array' && node.kind === 'scalar' && /^\s*- /.test(String(node.value));
+  if (isListInText)
+    return { node, message, remedy: `remove the "|" or the quotes behind ${key}: with them a list is text` };
   const remedy = keyNamed(key)?.remedy(index !== undefined, isEmpty) ?? CIDR_LIMIT_KEY.remedy;
   return { node, message, remedy };
 }

@@ -89,7 +89,11 @@ function parse(
       report('empty', { offset: 0 }, 'the document is empty', remedy);
     } else {
       const message = `a config must be a map of keys, but this is ${describe(root)}`;
-      report('shape', root, message, 'write keys such as "nonMasqueradeCIDRs:"');
+      const isQuoted = KEY_NAMES.some((name) => describe(root).includes(`${name}:`));
+      const remedy = isQuoted
+        ? 'write the config itself, without quotes around it and with real line breaks'
+        : 'write keys such as "nonMasqueradeCIDRs:"';
+      report('shape', root, message, remedy);
     }
   } catch (error) {
     if (!(error instanceof PlacedError)) throw error;

@@ -53,13 +53,32 @@ export function mountsOf(
     if (volumes === undefined || seen.has(volumes)) return [];
     seen.add(volumes);
     const namespace = textAt(valueAt(object, 'metadata'), 'namespace');
+    warnOfSubPaths(pod, listOf(volumes), warn);
     return listOf(volumes)
-      .flatMap((volume) => [
-        valueAt(volume, 'configMap'),
-        ...listOf(valueAt(valueAt(volume, 'projected'), 'sources')).map((one) => valueAt(one, 'configMap')),
-      ])
-      .flatMap((source) => (source === undefined ? [] : mountsIn(source, namespace, warn)));
+      .flatMap(configMapsOf)
+      .flatMap((source) => mountsIn(source, namespace, warn));
   });
+}
+
+/** The ConfigMaps that a volume is made of. */
+function configMapsOf(volume: Node): readonly Node[] {
+  const sources = listOf(valueAt(valueAt(volume, 'projected'), 'sources'));
+  return [volume, ...sources].flatMap((one) => valueAt(one, 'configMap') ?? []);
+}
+
+/** Warns of ConfigMaps of the agent that kubelet never updates in the containers of a pod. */
+function warnOfSubPaths(pod: Node | undefined, volumes: readonly Node[], warn: Warn): void {
+  const own = volumes
+    .filter((volume) => configMapsOf(volume).some((source) => isOfAgent(textAt(source, 'name'))))
+    .map((volume) => textAt(volume, 'name'));
+  for (const mount of listOf(valueAt(pod, 'containers')).flatMap((one) =>
+    listOf(valueAt(one, 'volumeMounts')),
+  )) {
+    const subPath = valueAt(mount, 'subPath') ?? valueAt(mount, 'subPathExpr');
+    if (subPath === undefined || !own.includes(textAt(mount, 'name'))) continue;
+    const message = 'a file that is mounted with subPath never gets a change of its ConfigMap';
+    warn(subPath, message, 'mount the whole volume at the config directory, without subPath');
+  }
 }
 
 function mountsIn(source: Node, namespace: string | undefined, warn: Warn): readonly Mount[] {

@@ -199,6 +199,12 @@ const SYMPTOMS: readonly Symptom[] = [
       'load ip_tables and iptable_nat (for IPv6, ip6_tables and ip6table_nat), or use --iptables-mode=nft or --backend=nftables',
   },
   {
+    pattern: /can't open lock file.*Is a directory/i,
+    failure: 'refused',
+    remedy:
+      "remove this directory on the node, where a mount has made it: for /run/xtables.lock, each pod's hostPath needs the type FileOrCreate",
+  },
+  {
     pattern: /can't open lock file/i,
     failure: 'refused',
     remedy: "mount the host's /run/xtables.lock into the pod, writable",

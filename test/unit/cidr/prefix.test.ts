@@ -76,6 +76,7 @@ const REJECTIONS: Readonly<Record<string, readonly (readonly [remedy: string, ..
   'has a netmask for a prefix length': [
     ['write the number of leading one bits, such as /24', '10.0.0.0/255.0.0.0'],
   ],
+  'has a "#" that begins no comment': [['write a space before the "#", or remove it', '10.0.0.0/8#pods']],
   'has leading zeros in its prefix length': [
     [TEN, '10.0.0.0/08'],
     ['write fd00::/8', 'fd00::/008'],

@@ -37,6 +37,18 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
     ['- 10.0.0.0/8\n', '1:1 a config must be a map of keys, but this is a list'],
     ['# c\nhello', '2:1 a config must be a map of keys, but this is the text "hello"'],
   ],
+  'write the config itself, without quotes around it and with real line breaks': [
+    [
+      '"nonMasqueradeCIDRs:\\n- 10.0.0.0/8"',
+      '1:1 a config must be a map of keys, but this is the text "nonMasqueradeCIDRs:\\x0a- 10.0.0.0/8"',
+    ],
+  ],
+  'remove the "|" or the quotes behind nonMasqueradeCIDRs: with them a list is text': [
+    [
+      'nonMasqueradeCIDRs: |\n  - 10.0.0.0/8\n',
+      '2:1 nonMasqueradeCIDRs must be a list, but is the text "- 10.0.0.0/8\\x0a"',
+    ],
+  ],
   'keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it': [
     [
       'apiVersion: v1\nkind: ConfigMap\ndata:\n  ip-masq-a: |\n    foo: 1\n',

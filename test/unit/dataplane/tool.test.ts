@@ -38,6 +38,7 @@ describe('what iptables says', () => {
     ],
     refused: [
       [4, "Fatal: can't open lock file /run/xtables.lock: Read-only file system"],
+      [4, "Fatal: can't open lock file /run/xtables.lock: Is a directory"],
       [4, 'iptables-nft-restore: line 5: RULE_APPEND failed (Operation not supported): rule in chain X'],
       [1, 'sendmsg() failed: Message too long\niptables-nft-restore: line 9 failed: Message too long.'],
       [2, 'iptables-restore v1.8.9: unknown option "--frobnicate"'],

@@ -165,6 +165,11 @@ export const MISTAKES: readonly Case[] = [
     'duplicate-key: the key "ip-masq-a" is set twice (the other: m.yaml:6:3); keep one; the API server takes no more',
     'duplicate-key',
   ],
+  [
+    'a ConfigMap of the agent that is mounted with subPath',
+    `${configMap('ip-masq-a: "{}"')}---\n{kind: DaemonSet, apiVersion: apps/v1, spec: {template: {spec: {containers: [{volumeMounts: [{name: c, mountPath: /etc/config/ip-masq-a, subPath: ‸ip-masq-a}, {name: d, subPath: x}]}], volumes: [{name: c, configMap: {name: ip-masq}}, {name: d, configMap: {name: other}}]}}}}\n`,
+    'not-a-config-file: a file that is mounted with subPath never gets a change of its ConfigMap; mount the whole volume',
+  ],
   ['data twice', `${configMap('ip-masq-a: "{}"')}‸data: {ip-masq-b: "{}"}\n`, 'duplicate-key'],
   [
     'merge keys, which may add anything',
