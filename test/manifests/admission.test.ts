@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { load } from 'js-yaml';
+import { load, loadAll } from 'js-yaml';
 import { anyConfigFiles } from '../unit/config/any-config-files.ts';
 import { almostConfig } from '../unit/config/arbitrary.ts';
 import { anyWriting } from './any-writing.ts';
@@ -153,6 +153,15 @@ describe('both policies', () => {
     assert.equal(objects.length, 4);
     for (const object of objects) assert.deepEqual(schemaProblems(object), []);
   });
+});
+
+describe('what people copy by hand', () => {
+  for (const file of ['admission/exec.yaml', 'windows.yaml'])
+    it(`is what Kubernetes knows: ${file}`, () => {
+      const objects = loadAll(readFileSync(join(KUBERNETES, file), 'utf8'));
+      assert.ok(objects.length > 0);
+      for (const object of objects) assert.deepEqual(schemaProblems(object), []);
+    });
 });
 
 function configMap(data: Readonly<Record<string, string>>, name = 'ip-masq-x'): ConfigMap {

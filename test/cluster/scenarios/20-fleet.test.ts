@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { bundle } from '../../../build/bundle.ts';
@@ -11,6 +11,7 @@ import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const CHANNEL = 'ip-masq-agent/channel';
+const POLICY = new URL('../../../examples/kubernetes/admission/exec.yaml', import.meta.url);
 const CANARY = 'daemonset/ip-masq-agent-canary';
 
 /** What is asked for again and again. */
@@ -75,6 +76,15 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
         ({ code }) => code === 0,
       );
       assert.match(allowed.stdout, both(inSync));
+
+      const [pod] = await agent.pods();
+      const other = () => account.exec(pod?.name ?? '', 'ip-masq-agent', 'cleanup', '--dry-run');
+      assert.equal((await other()).code, 0);
+      stack.use(await onlyAsks(lab));
+      const denied = await until('the policy to hold', other, ({ stderr }) => stderr.includes('denied'));
+      assert.match(denied.stderr, /this group may run only status/);
+      await told('status', 0, both(inSync));
+      assert.equal((await ask('status', account.kubeconfig)).code, 0);
     },
   );
 
@@ -147,8 +157,26 @@ function environment({ cluster }: Lab, dir: string) {
   return { PATH, HOME: dir, KUBECONFIG: cluster.kubeconfig, ...(KUBECACHEDIR && { KUBECACHEDIR }) };
 }
 
+/** The shipped policy for `exec`, for the accounts of the test's namespace, under another name than that of other runs. */
+async function onlyAsks({ kubectl, namespace }: Lab): Promise<AsyncDisposable> {
+  const shipped = await readFile(POLICY, 'utf8');
+  const objects = shipped
+    .replaceAll('ip-masq-agent-exec', `ip-masq-exec-${namespace}`)
+    .replace('network-team', `system:serviceaccounts:${namespace}`)
+    .replace('kube-system', namespace);
+  const [policy, binding] = loadAll(objects) as readonly { readonly metadata: { readonly name: string } }[];
+  assert.ok(policy && binding);
+  await kubectl.apply(policy, binding);
+  const kinds = ['validatingadmissionpolicy', 'validatingadmissionpolicybinding'];
+  return {
+    [Symbol.asyncDispose]: async () =>
+      void (await kubectl.must('delete', ...kinds.map((kind) => `${kind}/${policy.metadata.name}`))),
+  };
+}
+
 /** An account without rights, with a kubeconfig of its own. It can be given those of the documentation. */
-async function narrowAccount({ kubectl, namespace }: Lab, dir: string) {
+async function narrowAccount(lab: Lab, dir: string) {
+  const { kubectl, namespace } = lab;
   const name = 'ip-masq-fleet';
   await kubectl.must('create', 'serviceaccount', name);
   const token = (await kubectl.must('create', 'token', name)).trim();
@@ -174,5 +202,13 @@ async function narrowAccount({ kubectl, namespace }: Lab, dir: string) {
         void (await kubectl.must('delete', `clusterrole/${cluster}`, `clusterrolebinding/${cluster}`)),
     };
   };
-  return { kubeconfig, allow };
+  const exec = (pod: string, ...command: readonly string[]) =>
+    run(
+      {
+        file: lab.cluster.kubectl,
+        args: ['exec', `pod/${pod}`, `--namespace=${namespace}`, '--', ...command],
+      },
+      { ...environment(lab, dir), KUBECONFIG: kubeconfig },
+    );
+  return { kubeconfig, allow, exec };
 }
