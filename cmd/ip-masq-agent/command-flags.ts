@@ -7,6 +7,7 @@ import {
   givenPath,
   interval,
   optionalAddress,
+  optionalEnd,
   optionalPath,
   paths,
 } from './flag-kinds.ts';
@@ -77,6 +78,20 @@ export const EXPLAIN_FLAGS = {
     'the address that the packets come from; by default any address of which packets are masqueraded',
   ),
   live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),
+  ...OUTPUT_FLAGS,
+} as const;
+
+export const PORTS_FLAGS = {
+  to: flag(
+    optionalEnd,
+    '',
+    'with ADDRESS:PORT: only connections to this destination, an address or an address and port, perhaps of a Service',
+  ),
+  of: flag(
+    optionalAddress,
+    '',
+    'list instead which ports of the node this address holds, by destination: mostly a pod',
+  ),
   ...OUTPUT_FLAGS,
 } as const;
 

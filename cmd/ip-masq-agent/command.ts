@@ -25,7 +25,13 @@ interface Description {
   /** More text for the help of the command. */
   readonly details?: string;
   /** The operands as the help shows them: `[PATH…]` for any number, `ADDRESS…` for at least one; absent for none. */
-  readonly operands?: '[PATH…]' | 'ADDRESS…' | 'SHELL' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
+  readonly operands?:
+    | '[PATH…]'
+    | 'ADDRESS…'
+    | 'SHELL'
+    | '[COMMAND]'
+    | '[ADDRESS:PORT] [PROTOCOL]'
+    | 'COMMAND [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
   readonly uses?: readonly FlagName[];
   /** Whether the command keeps running as the main process of a container: always, or if the boolean flag of that name is set. */

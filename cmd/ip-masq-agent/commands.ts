@@ -6,6 +6,7 @@ import {
   EXPLAIN_FLAGS,
   FLEET_FLAGS,
   OUTPUT_FLAGS,
+  PORTS_FLAGS,
   RENDER_FLAGS,
 } from './command-flags.ts';
 import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts';
@@ -126,14 +127,16 @@ export const COMMANDS: Commands = {
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:
-      'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods), for each destination and its port: if all are in use, new connections to it fail.',
-    own: OUTPUT_FLAGS,
+      'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods), for each destination and its port: if all are in use, new connections to it fail. With ADDRESS:PORT of the node it says who is behind it, and to where: a port is unique only with its destination.',
+    operands: '[ADDRESS:PORT] [PROTOCOL]',
+    own: PORTS_FLAGS,
     uses: ['to-ports'],
     examples: {
       ports: 'on a node, with the flags of its agent',
-      'ports -o json': 'for a program',
+      'ports 192.0.2.1:40001 tcp': 'which pods are behind this address and port now',
+      'ports --of=10.244.1.2': 'which ports this pod holds',
     },
-    asksAgent: () => true,
+    asksAgent: ({ of }, operands) => of === undefined && operands.length === 0,
     load: async () => (await import('./ports.ts')).ports,
   }),
   cleanup: command({

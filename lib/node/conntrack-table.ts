@@ -6,6 +6,23 @@ export interface ConntrackTable {
   readonly dropped: number;
 }
 
+/** How long entries live after their last packet on this node, in seconds, as sysctl(8) calls them. */
+export async function entryTimeouts(
+  protocol: 'tcp' | 'udp' | 'sctp' | undefined,
+  readText: (path: string) => Promise<string | undefined>,
+): Promise<Readonly<Record<string, number>>> {
+  const names = TIMEOUTS.filter((name) => protocol === undefined || name.startsWith(protocol));
+  const texts = names.map((name) => readText(`/proc/sys/net/netfilter/nf_conntrack_${name}`));
+  const seconds = (await Promise.all(texts)).map((text) => (text === undefined ? Number.NaN : Number(text)));
+  const read = names.map((name, index) => [name, seconds[index] ?? Number.NaN] as const);
+  return Object.fromEntries(read.filter(([, value]) => value >= 0));
+}
+
+const TIMEOUTS = [
+  ...['tcp_timeout_established', 'tcp_timeout_time_wait', 'udp_timeout', 'udp_timeout_stream'],
+  'sctp_timeout_established',
+];
+
 /** Reads it from /proc; undefined if connection tracking is not loaded, or has no limit. */
 export async function conntrackTable(
   readText: (path: string) => Promise<string | undefined>,

@@ -104,9 +104,9 @@ export async function* connections({ rounds }: BenchOptions): AsyncIterable<Tabl
       const label = `${name}, ${count.toLocaleString('en')} entries`;
       rows.push(row(label, 'µs', await samples(), { baseline: rows[0] }));
     }
-    for (const [key, text] of Object.entries(OPTIONAL_KEYS)) {
+    for (const [what, text] of Object.entries(OPTIONAL_KEYS)) {
       await keep(node, FEW, flags, { 'ip-masq-key': text });
-      rows.push(row(`${name}, ${FEW} entries, 10 ${key}`, 'µs', await samples(), { baseline: rows[0] }));
+      rows.push(row(`${name}, ${FEW} entries, ${what}`, 'µs', await samples(), { baseline: rows[0] }));
     }
   }
   yield { title: 'new connection, one UDP packet through the node', rows };
@@ -117,16 +117,27 @@ const TEN = Array.from({ length: 10 }, (_, index) => index);
 
 /** Config files with the optional keys. What concerns the connections of the pod stands last. */
 const OPTIONAL_KEYS = {
-  masqueradeFromCIDRs: JSON.stringify({
+  '10 masqueradeFromCIDRs': JSON.stringify({
     masqueradeFromCIDRs: TEN.map((index) => `10.${235 + index}.0.0/16`),
   }),
-  masqueradeAddresses: JSON.stringify({
+  '1 nonMasqueradeFromCIDRs': exceptions(1),
+  '1,000 nonMasqueradeFromCIDRs': exceptions(1_000),
+  '10 masqueradeAddresses': JSON.stringify({
     masqueradeAddresses: TEN.map((index) => ({
       destination: `203.0.${104 + index}.0/24`,
       address: `${NODE.IPv4}/32`,
     })),
   }),
 };
+
+/** Ranges that do not touch, and do not hold the pod. */
+function exceptions(count: number): string {
+  const ranges = Array.from(
+    { length: count },
+    (_, index) => `172.${16 + (index >> 7)}.${(index & 127) * 2}.0/24`,
+  );
+  return JSON.stringify({ cidrLimit: count, nonMasqueradeFromCIDRs: ranges });
+}
 
 /** Lets the agent bring so many entries into the kernel. */
 async function keep(node: Box, count: number, flags: readonly string[], more: Files = {}): Promise<void> {

@@ -28,7 +28,7 @@ const OUTPUTS = {
   ],
   diff: ['diff', 'diff -f ip-masq-ok', 'diff --config-dir=invalid', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
-  ports: ['ports --to-ports=1-65535'],
+  ports: ['ports --to-ports=1-65535', 'ports 198.51.100.8:40001 udp', 'ports --of=198.51.100.7'],
   version: ['version'],
   cleanup: ['cleanup --dry-run', 'cleanup'],
 } as const;
@@ -66,6 +66,8 @@ describe('the JSON output fits its schema:', () => {
     // Connections that leave the node, as far as its routes say.
     await node.box.run('ip', 'route add 203.0.113.9 dev lo'.split(' '));
     await node.box.run('ip', 'route add 10.96.0.10 dev lo'.split(' '));
+    const to = '198.51.100.8:40001-40002';
+    await node.iptables(...`-I POSTROUTING -p udp -d 203.0.113.9 -j SNAT --to-source ${to}`.split(' '));
     await node.box.run('bash', ['-c', 'echo > /dev/udp/203.0.113.9/9; echo > /dev/udp/10.96.0.10/9']);
   });
   after(() => node[Symbol.asyncDispose]());

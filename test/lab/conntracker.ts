@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { PortCounter } from '../../lib/flows/ports-in-use.ts';
 import { readFlows } from '../../lib/flows/read.ts';
 import { keptVerdict } from '../../lib/flows/stale.ts';
-import { Conntrack, type Flow } from '../../lib/netlink/conntrack.ts';
+import { Conntrack, type Flow, type FlowFilter } from '../../lib/netlink/conntrack.ts';
 import { attribute, errnoIn, messagesIn, writeMessage } from '../../lib/netlink/messages.ts';
 import { NetlinkSocket } from '../../lib/netlink/socket.ts';
 import { answer } from './helper.ts';
@@ -15,6 +15,7 @@ export type Deed =
   /** Makes so many UDP flows of IPv4 from 10.244.0.0/16 that leave as 192.0.2.1. */
   | { readonly kind: 'fill'; readonly flows: number }
   | { readonly kind: 'read'; readonly family?: Flow['family'] }
+  | { readonly kind: 'with'; readonly filter: FlowFilter; readonly asksKernel: boolean }
   | { readonly kind: 'delete'; readonly flow: Flow }
   /** Reads all and makes of them what the agent does, while it measures itself. */
   | { readonly kind: 'measure' };
@@ -144,6 +145,12 @@ answer<string, string>(async (text) => {
       return toText(true);
     case 'read':
       return toText(await read(deed.family));
+    case 'with': {
+      using conntrack = new Conntrack();
+      const found: Flow[] = [];
+      await conntrack.flowsWith(deed.filter, deed.asksKernel, (flow) => found.push(flow));
+      return toText(found);
+    }
     case 'delete': {
       using conntrack = new Conntrack();
       return toText(conntrack.delete(deed.flow));

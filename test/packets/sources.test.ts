@@ -39,11 +39,18 @@ const OF_DESTINATIONS = [
   'masqLinkLocal: true',
 ];
 
-function configWith(from: readonly Ranges[], never: readonly Ranges[]): MergedConfig {
+/** Only what is an exception above. */
+const OF_OTHER_DESTINATIONS = ['nonMasqueradeCIDRs: [10.2.0.0/16, fd00:2::/32]'];
+
+function configWith(
+  from: readonly Ranges[],
+  never: readonly Ranges[],
+  destinations = OF_DESTINATIONS,
+): MergedConfig {
   const list = (names: readonly Ranges[]) => JSON.stringify(names.flatMap((name) => RANGES[name]));
   return configOf(
     [
-      ...OF_DESTINATIONS,
+      ...destinations,
       `masqueradeFromCIDRs: ${list(from)}`,
       `nonMasqueradeFromCIDRs: ${list(never)}`,
       '',
@@ -125,7 +132,9 @@ describe('sources come, change and go', { skip: NO_LAB, timeout: PATIENCE_MS }, 
         // Each case follows each other one, sooner or later.
         index = (index + 1 + Math.floor(change / CASES.length)) % CASES.length;
         const [from, never] = CASES[index] ?? assert.fail();
-        const after = configWith(from, never);
+        // Now and then the destinations change too.
+        const destinations = Math.floor(change / 3) % 2 === 0 ? OF_DESTINATIONS : OF_OTHER_DESTINATIONS;
+        const after = configWith(from, never, destinations);
         const wrong: string[] = [];
         for await (const { family, source, destination, seen } of lab.during(sync(lab.dataplane, after))) {
           const expected = [before, after].map((one) => sourceOf(one, family, source, destination));
