@@ -2,6 +2,7 @@ import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
 import { type Prefix, parsePrefix, splitTraffic, type Traffic, trafficText } from '../cidr/prefix.ts';
 import type { ConfigOptions } from '../config/config.ts';
 import { type ConfigFile, originIn, problemIn } from '../config/config-file.ts';
+import { problemFramer } from '../config/frame.ts';
 import type { NoteProblem } from '../config/key.ts';
 import { maxIndicators } from '../config/limits.ts';
 import { checkedPrefix } from '../config/list-key.ts';
@@ -11,6 +12,7 @@ import { describe, type MapNode, type Node, parseYaml } from '../config/yaml.ts'
 import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import type { FileOrigin } from '../text/origin.ts';
+import { readFile } from './input.ts';
 
 /** A verdict that all packets of some traffic must have, and where that is said. */
 export interface Expectation extends Traffic {
@@ -19,6 +21,18 @@ export interface Expectation extends Traffic {
 }
 
 type Options = Pick<ConfigOptions, 'families' | 'cidrLimitMax'>;
+
+/**
+ * Reads a file of expectations.
+ *
+ * @returns a text for people if something is wrong with it
+ */
+export async function readExpectFile(path: string, options: Options) {
+  const file = await readFile(path);
+  if (!('text' in file)) return problemFramer([])(file);
+  const { expectations, problems } = readExpectations(file, options);
+  return problems.length > 0 ? problems.map(problemFramer([file])).join('\n') : { file, expectations };
+}
 
 /**
  * Reads a map of destinations to verdicts, in YAML or JSON. A destination is an address or a CIDR; behind `from` it may say

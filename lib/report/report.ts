@@ -1,6 +1,7 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
-import { type Problem, type Severity, sentence } from '../config/problem.ts';
+import { type Problem, problem, type Severity, sentence } from '../config/problem.ts';
+import { failedExpectations, type GivenAssertion } from '../policy/checks.ts';
 import { printable } from '../text/escape.ts';
 
 /** What `check` has found, whatever the format in which it is reported. */
@@ -13,6 +14,19 @@ export interface CheckReport {
   readonly manifests?: readonly ConfigFile[];
   /** The file that says what is expected, and how many expectations it has. */
   readonly expected?: { readonly file: ConfigFile; readonly count: number };
+}
+
+/** The report with what is not as a file of expectations says; the same if the config has an error. */
+export function withExpectations(
+  report: CheckReport,
+  { file, expectations }: { readonly file: ConfigFile; readonly expectations: readonly GivenAssertion[] },
+): CheckReport {
+  const failed = report.config === undefined ? [] : failedExpectations(report.config, expectations);
+  return {
+    ...report,
+    problems: [...report.problems, ...failed.map((one) => problem(one.kind, one))],
+    expected: { file, count: expectations.length },
+  };
 }
 
 export function summarize(problems: readonly Problem[]) {

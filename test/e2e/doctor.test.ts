@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
 import type { RunResult } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { BINARY, besideAgent, createNode, type NodeLab } from './support.ts';
@@ -14,32 +13,7 @@ const CONFIG = 'nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - "fd00::/8"\n';
 /** What the doctor says: kind and family, message, evidence, remedy. */
 type Finding = readonly [kind: string, message: RegExp, evidence: RegExp, remedy: RegExp];
 
-const notLast = (family: string) =>
-  [
-    `jump-not-last ${family}`,
-    /the agent's jump is not the last rule/,
-    /-A POSTROUTING/,
-    /foreign-rule/,
-  ] as const;
-
 describe('the doctor', () => {
-  it('finds the rules of another program in both families, and nothing else', async () => {
-    await using node = await healthyNode('legacy');
-    const [{ lines } = assert.fail()] = FOREIGN_PROGRAMS;
-    for (const family of ['IPv4', 'IPv6'] as const) await restore(node, 'legacy', family, lines[family]);
-    const before = await node.kernel();
-    const foreign = (family: string) =>
-      [
-        `foreign-rule ${family}`,
-        /in ip6?tables \(legacy\) nat POSTROUTING may/,
-        /-j MASQUERADE/,
-        /./,
-      ] as const;
-    const found = [notLast('IPv4'), notLast('IPv6'), foreign('IPv4'), foreign('IPv6')];
-    finds(await examined(node, ...flags('legacy'), '--output=json'), found);
-    assert.equal(await node.kernel(), before);
-  });
-
   it('finds rules that no agent keeps, in every place, and none where there are no rules', async () => {
     await using node = await healthyNode('nft');
     const asked = ['doctor', ...flags('nft'), '--output=json'];

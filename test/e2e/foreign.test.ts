@@ -75,16 +75,6 @@ describe('the agent', () => {
     await again.stop();
   });
 
-  it('accepts rules of an unknown author if it is told to', async () => {
-    await using node = await createNode();
-    await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });
-    await node.iptables('-A', 'POSTROUTING', '-s', '172.30.0.0/16', '-j', 'MASQUERADE');
-    const agent = node.start('--resync-interval=1h', '--accept-foreign=unknown');
-    await agent.logged(/rule of an unknown author .* accepted by --accept-foreign/);
-    assert.deepEqual(warnings(agent), []);
-    await agent.stop();
-  });
-
   it('warns once, however often the config changes, and again when the rule has come back', async () => {
     await using node = await createNode();
     const volume = await node.volume({ 'ip-masq-x': inside('10.1.0.0/16') });

@@ -120,19 +120,6 @@ describe('the agent on a node with routes to pods', () => {
     await agent.stop();
   });
 
-  it('warns of a second range, and of IPv6 beside a list of IPv4', async () => {
-    await using node = await createNodeOf(FLANNEL);
-    await ip(node.box, 'route add 100.64.7.0/24 dev cni0');
-    await node.volume({ 'ip-masq-operator': inside('10.0.0.0/8') });
-    const agent = node.start('--resync-interval=1h', '--enable-ipv6', SERVED);
-    await agent.logged(/pods in 100\.64/);
-    const ipv6 = HAS_IPV6 ? ['warn: fd00:244::/62 (2)'] : [];
-    if (HAS_IPV6) await agent.logged(/pods in fd00/);
-    assert.deepEqual(warned(agent), ['warn: 100.64.7.0/24 (1)', ...ipv6]);
-    await gaugeBecomes(node, agent, `IPv4 1,IPv6 ${HAS_IPV6 ? 2 : 0}`);
-    await agent.stop();
-  });
-
   it('warns of pods with a route each as of one range, and never ends for it, with --strict neither', async () => {
     await using node = await createNodeOf(CALICO);
     await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });

@@ -2,34 +2,12 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { createNode, eventually, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
+import { createNode, eventually, inside, type NodeLab, SERVED } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
 const NFTABLES = ['--backend=nftables', '--enable-ipv6'];
 
 describe('the agent with --backend=nftables', () => {
-  it('follows the swaps of a projected volume, and writes only what differs', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-cloud': inside('10.1.0.0/16', 'fd01::/16') });
-    const agent = node.start(...NFTABLES, '--resync-interval=1h', '--v=5');
-    await holds(node, ['10.1.0.0/16', '169.254.0.0/16', 'fd01::/16', 'fe80::/10']);
-    await volume.swap({ 'ip-masq-cloud': inside('10.1.0.0/16', '10.3.0.0/16', 'fd02::/16') });
-    await holds(node, ['10.1.0.0/16', '10.3.0.0/16', '169.254.0.0/16', 'fd02::/16', 'fe80::/10']);
-    await agent.logged(/"family":"IPv6","reason":"change"/);
-    const transactions = jsonLines(agent.log()).flatMap(({ transaction }) =>
-      transaction === undefined ? [] : [transaction],
-    );
-    assert.deepEqual(transactions.slice(2), [
-      ['add element ip ip-masq-agent not-masqueraded { 10.3.0.0/16 }', ''],
-      [
-        'delete element ip6 ip-masq-agent not-masqueraded { fd01::/16 }',
-        'add element ip6 ip-masq-agent not-masqueraded { fd02::/16 }',
-        '',
-      ],
-    ]);
-    await agent.stop();
-  });
-
   it('makes what render --format=nftables prints, and diff then has nothing to show', async () => {
     await using node = await createNode();
     await using other = await createNode();

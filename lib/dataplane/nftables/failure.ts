@@ -22,6 +22,7 @@ export const ALLOW_NETLINK =
 
 /** The failure of a request for nf_tables as the dataplane's. Throws every other error. */
 export function dataplaneError(error: unknown): DataplaneError {
+  if (error instanceof DataplaneError) return error;
   if (!(error instanceof NetlinkError)) throw error;
   const { failure, message, code, at } = error;
   const module = at?.expression === undefined ? undefined : MODULES[at.expression];
@@ -84,6 +85,12 @@ function failed({ message, code, at }: NetlinkError): DataplaneError {
   }
   const remedy = 'find out what the kernel refuses: dmesg, and the list of its modules';
   return new DataplaneError('refused', message, remedy);
+}
+
+/** The error for a chain that the kernel cannot add to a table that is there. */
+export function lacksChainType(message: string): DataplaneError {
+  const remedy = 'load it on the node (modprobe), or use --iptables-mode=legacy';
+  return new DataplaneError('unsupported', `the kernel lacks nft_chain_nat: ${message}`, remedy);
 }
 
 function noNfTables(message: string): DataplaneError {

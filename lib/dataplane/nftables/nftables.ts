@@ -1,5 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import { formatRange, type Range } from '../../cidr/ranges.ts';
+import type { Change } from '../../netlink/change.ts';
+import { NetlinkError } from '../../netlink/error.ts';
 import type { Policy } from '../../policy/policy.ts';
 import {
   BY_FLAG,
@@ -14,7 +16,7 @@ import type { Host } from '../host.ts';
 import { LastReading, type Reading } from '../last-reading.ts';
 import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
-import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
+import { ALLOW_NETLINK, dataplaneError, lacksChainType } from './failure.ts';
 import { INVALID_CHAIN, SET, TABLE } from './names.ts';
 import { elementsOf, type Ruleset, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
@@ -52,7 +54,10 @@ export function openNftables(
     await ask(async (requests) => {
       const { id: before } = await requests.generation();
       for (const transaction of plan.transactions)
-        await requests.commit(transaction.map(({ change }) => change));
+        await commit(
+          requests,
+          transaction.map(({ change }) => change),
+        );
       const { id: after } = await requests.generation();
       if (policy === undefined) return;
       const wanted = renderTable(policy, options);
@@ -116,6 +121,21 @@ export function openNftables(
         : { incarnation: 0, rules: [] };
     },
   };
+}
+
+/** Commits, and tells a chain of a type that the kernel does not know from a table that is gone. */
+async function commit(requests: Requests, changes: readonly Change[]): Promise<void> {
+  try {
+    await requests.commit(changes);
+  } catch (error) {
+    const chain = changes.find(({ kind }) => kind === 'add chain');
+    const isOfChain =
+      error instanceof NetlinkError &&
+      error.code === 'ENOENT' &&
+      error.message.startsWith('cannot add chain');
+    if (!isOfChain || chain === undefined) throw error;
+    throw (await requests.table(chain)) === undefined ? error : lacksChainType(error.message);
+  }
 }
 
 /** So many elements are asked for one by one, instead of reading the whole set. */

@@ -315,6 +315,33 @@ describe('the dataplane of nftables', () => {
     );
   });
 
+  it('tells a type of chain that the kernel does not know from a table that is gone', async () => {
+    const message = 'cannot add chain ip ip-masq-agent-interim postrouting: ENOENT';
+    const refuse = async () => {
+      throw new NetlinkError('changed', message, 'ENOENT', {
+        request: 0,
+        offset: undefined,
+        expression: undefined,
+      });
+    };
+    for (const [isThere, failure] of [
+      [true, 'unsupported'],
+      [false, 'raced'],
+    ] as const) {
+      let written = false;
+      const netlink = fakeNetlink({
+        generation: async () => ({ id: 1, process: 'nft' }),
+        table: async () => (written && isThere ? { flags: 0, use: 0, handle: 1, comment: '' } : undefined),
+        commit: async (changes) => {
+          written = true;
+          if (changes.some(({ kind }) => kind === 'add chain')) await refuse();
+        },
+      });
+      const plan = (await openNftables(OPTIONS, { netlink }).observe('IPv4')).plan(POLICY);
+      await assert.rejects(plan?.apply() ?? assert.fail(), { failure });
+    }
+  });
+
   it('needs netlink', async () => {
     assert.throws(() => openNftables(OPTIONS, {}), { failure: 'missing', message: /--netlink=off/ });
     const openRequests = () => {

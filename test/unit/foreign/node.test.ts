@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
-import type { Host } from '../../../lib/dataplane/host.ts';
 import { type NodeOptions, type NodeRules, readNode } from '../../../lib/foreign/read-node.ts';
 import type { Answers } from '../dataplane/support.ts';
 import { base, fakeHost, jump, MASQUERADE, OWN, reply, rulesOf } from './support.ts';
@@ -137,23 +135,4 @@ describe('a node', () => {
         found,
       );
     });
-
-  it('is asked by one process after the other', async () => {
-    let running = 0;
-    let most = 0;
-    const answers = { ...VERSIONS, 'iptables-legacy': LISTED };
-    const host = fakeHost(answers, [], LEGACY_IN_USE, CHAINS);
-    const counting: Host = {
-      ...host,
-      run: async (file, args) => {
-        running += 1;
-        most = Math.max(most, running);
-        await setTimeout(1);
-        running -= 1;
-        return await host.run(file, args);
-      },
-    };
-    await readNode(counting, { families: ['IPv4', 'IPv6'], ownChain: OWN, iptables: LEGACY });
-    assert.equal(most, 1);
-  });
 });
