@@ -142,6 +142,11 @@ describe('the boot unit', { skip: NO_ROOT }, () => {
     for (const [what, files, flags] of [
       ['a plain config', FILES, []],
       [
+        'sources that are left alone',
+        { ...FILES, 'ip-masq-b': 'nonMasqueradeFromCIDRs: [10.9.0.0/16]\n' },
+        [],
+      ],
+      [
         'ranges of sources and ports',
         { ...FILES, 'ip-masq-b': 'masqueradeFromCIDRs: [10.244.0.0/16, "fd00:244::/32"]\n' },
         ['--to-ports=2000-2999,40000,50000-59999', '--random-fully=tcp,sctp'],
