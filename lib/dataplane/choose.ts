@@ -10,7 +10,7 @@ import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
 import { type Netlink, noAnswer, whyNoNetlink } from './netlink.ts';
 import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
-import { type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
+import { type Backend, type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
 /** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
 const KUBE_PROXY = { table: 'kube-proxy', chain: 'KUBE-SERVICES' } as const;
@@ -25,7 +25,7 @@ interface Evidence {
 }
 
 /**
- * Chooses the dataplane. A restart never switches: the agent's own rules say most. The chains of kubelet say nothing, because
+ * Chooses the dataplane. A restart never switches: the agent's own rules say most, unless they are the boot unit's. The chains of kubelet say nothing, because
  * kubelet keeps them wherever there is iptables.
  */
 export async function choose(options: DataplaneOptions, host: Host): Promise<Choice> {
@@ -33,15 +33,13 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   if (backend !== 'auto') return { backend, ...BY_FLAG };
   const flag = iptablesFlag(options);
   if (flag !== undefined) return { backend: 'iptables', by: 'trial', reason: `asked for by ${flag}` };
-  const { tables, chains, areHidden } = await readEvidence(host, options.mostObjects);
+  const evidence = await readEvidence(host, options.mostObjects);
+  const { tables, chains, areHidden } = evidence;
   const limit = areHidden ? '; nftables rules cannot be read, because netlink does not work' : '';
-  const proxy = tables.has(KUBE_PROXY.table)
-    ? 'nftables'
-    : chains.has(KUBE_PROXY.chain)
-      ? 'iptables'
-      : undefined;
-  const inChains = chains.has(DEFAULT_CHAIN);
-  const inTables = tables.has(TABLE) || tables.has(INTERIM_TABLE);
+  const proxy = backendOfProxy(evidence);
+  const areEvidence = !(options.ownRulesAreOfBoot && proxy !== undefined);
+  const inChains = areEvidence && chains.has(DEFAULT_CHAIN);
+  const inTables = areEvidence && (tables.has(TABLE) || tables.has(INTERIM_TABLE));
   if (inChains && inTables) {
     const of = proxy === undefined ? '' : `, and kube-proxy uses ${proxy}`;
     const reason = `rules of the agent are in both dataplanes${of}`;
@@ -54,6 +52,11 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   if (areHidden) throw hiddenTables(host.netlink);
   if (proxy !== undefined) return { backend: proxy, by: 'kube-proxy', reason: `kube-proxy uses ${proxy}` };
   return { backend: 'iptables', by: 'trial', reason: 'neither the agent nor kube-proxy had rules' };
+}
+
+function backendOfProxy({ tables, chains }: Evidence): Backend | undefined {
+  if (tables.has(KUBE_PROXY.table)) return 'nftables';
+  return chains.has(KUBE_PROXY.chain) ? 'iptables' : undefined;
 }
 
 /** The flag that makes sense only for iptables, and so asks for it; undefined if none is set. */

@@ -4,7 +4,7 @@ import type { ConfigFile } from '../config/config-file.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { SystemError } from '../text/error.ts';
-import { readState, writeState } from './state-dir.ts';
+import { digestOf, forgetBoot, type KeptState, readState } from './state-dir.ts';
 
 /**
  * The last valid config, in a directory that outlives the process and a reboot. What cannot be read or written is told, and
@@ -17,8 +17,9 @@ export class LastValidConfig {
   readonly #log: Logger;
   readonly #notices: Notices;
   #isRead = false;
+  #digested: { readonly files: readonly ConfigFile[]; readonly digest: string } | undefined;
   /** What the directory holds; undefined if nothing that can be used. */
-  #kept: { readonly texts: readonly ConfigFile[]; readonly missedAt: State['missedAt'] } | undefined;
+  #kept: Pick<KeptState, 'configFiles' | 'missedAt' | 'boot'> | undefined;
 
   /**
    * @param node what tells this node from others
@@ -36,15 +37,27 @@ export class LastValidConfig {
    * Keeps a config for the next run, unless it is there already.
    *
    * @param missedAt when those of the files were first missed that have vanished
+   * @param bootFiles its rules for the next boot
    * @returns whether it is there now
    */
-  async keep(configFiles: readonly ConfigFile[], missedAt: State['missedAt']): Promise<boolean> {
+  async keep(
+    configFiles: readonly ConfigFile[],
+    missedAt: State['missedAt'],
+    bootFiles: readonly ConfigFile[],
+  ): Promise<boolean> {
     if (!this.#isRead) await this.read();
+    // The first sync has made the rules the agent's.
+    if (this.#digested === undefined) forgetBoot(this.#dir);
+    if (this.#digested?.files !== bootFiles)
+      this.#digested = { files: bootFiles, digest: digestOf(bootFiles) };
     const texts = configFiles.map(({ name, text }) => ({ name, text }));
-    if (isDeepStrictEqual({ texts, missedAt }, this.#kept)) return true;
+    const now = { configFiles: texts, missedAt, boot: this.#digested.digest };
+    if (isDeepStrictEqual(now, this.#kept)) return true;
     try {
-      await writeState(this.#dir, this.#node, texts, missedAt);
-      this.#kept = { texts, missedAt };
+      // Most starts write nothing.
+      const { writeState } = await import('./write-state.ts');
+      await writeState(this.#dir, this.#node, texts, missedAt, bootFiles);
+      this.#kept = now;
       this.#notices.updateWarnings([]);
       return true;
     } catch (error) {
@@ -59,7 +72,11 @@ export class LastValidConfig {
     this.#isRead = true;
     try {
       const state = await readState(this.#dir, this.#node, this.#limit);
-      this.#kept = state && { texts: state.configFiles, missedAt: state.missedAt };
+      this.#kept = state && {
+        configFiles: state.configFiles,
+        missedAt: state.missedAt,
+        boot: state.boot,
+      };
       return state;
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;

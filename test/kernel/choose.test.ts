@@ -5,6 +5,7 @@ import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { createBox } from '../lab/box.ts';
 import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { olderAgentRules } from '../lab/older-agent.ts';
+import { succeed } from '../lab/run.ts';
 import { boxHost } from './support.ts';
 
 const AUTO: DataplaneOptions = {
@@ -126,6 +127,21 @@ describe('--backend=auto', () => {
       assert.match(reason, /asked for by --(?:iptables-mode=legacy|masq-chain=MY-CHAIN)/);
     });
   }
+
+  for (const [found, setUp, expected] of [
+    ['kube-proxy has rules elsewhere', [OWN_TABLE, PROXY_CHAIN], 'iptables kube-proxy'],
+    ['kube-proxy has none yet', [OWN_TABLE], 'nftables own-rules'],
+  ] as const)
+    it(`takes ${expected.replace(' ', ' by ')} if the boot unit has written the rules, and ${found}`, {
+      skip: !WITH_NETLINK && 'NETLINK=off',
+    }, async () => {
+      await using box = await createBox();
+      for (const line of setUp) await succeed(box.run('sh', ['-c', line]));
+      await using asking = await hostNetlink(box);
+      const options = { ...AUTO, ownRulesAreOfBoot: true };
+      const { backend, by } = await choose(options, boxHost(box, asking.netlink).host);
+      assert.equal(`${backend} ${by}`, expected);
+    });
 
   it('runs no tool if netlink shows the jump to the chain', {
     skip: !WITH_NETLINK && 'NETLINK=off',

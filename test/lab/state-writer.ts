@@ -1,4 +1,4 @@
-import { writeState } from '../../lib/state/state-dir.ts';
+import { writeState } from '../../lib/state/write-state.ts';
 import { configFilesOf } from './state-texts.ts';
 
 // Writes one of two states again and again until it is killed. Usage: state-writer.ts DIR

@@ -3,7 +3,7 @@ import { appendFile, mkdir, readFile, readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { nodeIdentity } from '../../lib/node/identity.ts';
-import { writeState } from '../../lib/state/state-dir.ts';
+import { writeState } from '../../lib/state/write-state.ts';
 import { createNode, eventually, type NodeLab, SERVED } from '../e2e/support.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { type Helper, startHelper } from '../lab/helper.ts';

@@ -68,7 +68,10 @@ function startAgent(args: Args, log: Logger): Daemon {
     ownAddresses: addressReader(log),
     cpuTime,
     lock: () => lock.take(),
-    open: () => openDataplane(dataplane, host),
+    open: async () => {
+      const ownRulesAreOfBoot = await state?.areRulesOfBoot();
+      return await openDataplane({ ...dataplane, ownRulesAreOfBoot }, host);
+    },
   };
   const cleared = new Set<string>();
   const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };

@@ -1,14 +1,18 @@
 import type { Sync } from '../../../lib/agent/loop.ts';
 import type { LastValid } from '../../../lib/agent/options.ts';
+import type { ConfigFile } from '../../../lib/config/config-file.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { nodeIdentity } from '../../../lib/node/identity.ts';
 import type { LastValidConfig } from '../../../lib/state/last-valid.ts';
 import type { Recorder } from '../../../lib/status/recorder.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { FlagValues } from '../flags.ts';
+import { dataplaneOptions } from '../from-flags.ts';
 import { familiesWithoutRules } from './without-config.ts';
 
 export interface KeptConfig extends LastValid {
+  /** Whether the node's boot unit has written the rules, and no agent has synced since. */
+  areRulesOfBoot(): Promise<boolean>;
   /** Keeps the config of a sync for the next run. */
   keep(sync: Sync): Promise<void>;
 }
@@ -23,12 +27,21 @@ export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): Kep
     opened ??= new LastValidConfig(dir, nodeIdentity(), flags['config-limit'], log);
     return opened;
   };
+  let rendered: { readonly policies: Sync['policies']; readonly files: readonly ConfigFile[] } | undefined;
   return {
     read: async () => await (await open()).read(),
+    async areRulesOfBoot() {
+      const { areRulesOfBoot } = await import('../../../lib/state/state-dir.ts');
+      return areRulesOfBoot(dir);
+    },
     familiesWithoutRules: () => familiesWithoutRules(flags),
-    async keep({ configFiles, missedAt, inSync }) {
+    async keep({ configFiles, missedAt, policies, dataplane, inSync }) {
       if (!inSync) return;
-      const isKept = await (await open()).keep(configFiles, missedAt);
+      if (rendered?.policies !== policies) {
+        const { bootFiles } = await import('../../../lib/dataplane/boot.ts');
+        rendered = { policies, files: bootFiles(policies, dataplane, dataplaneOptions(flags)) };
+      }
+      const isKept = await (await open()).keep(configFiles, missedAt, rendered.files);
       recorder.record((metrics) => metrics.set('last_valid_config_kept', {}, isKept ? 1 : 0));
     },
   };
@@ -42,6 +55,6 @@ export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): Kep
  */
 export async function removeStateOf({ 'state-dir': dir }: FlagValues): Promise<string | undefined> {
   if (dir === '') return undefined;
-  const { removeState } = await import('../../../lib/state/state-dir.ts');
+  const { removeState } = await import('../../../lib/state/write-state.ts');
   return (await removeState(dir)) ? `removed the last valid config from ${printable(dir)}` : undefined;
 }

@@ -219,7 +219,7 @@ function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): rea
 
 /** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
 const ONLY = { IPv4: '-4', IPv6: '-6' } as const;
-const TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
+export const RESTORE_TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
 
 /**
  * The input of iptables-restore that makes chain and jump on a node that has neither. With policies of both families,
@@ -233,7 +233,7 @@ export function renderChains(policies: readonly Policy[], options: RuleOptions):
     const made = [...makeChains(chain, renderChain(policy, options)), `-A POSTROUTING ${renderJump(chain)}`];
     return made.map((line) => (isDeclaration(line) ? line : `${only}${line}`));
   });
-  const tools = policies.map(({ family }) => `${TOOL[family]} --noflush`).join(' and ');
+  const tools = policies.map(({ family }) => `${RESTORE_TOOL[family]} --noflush`).join(' and ');
   const note = `# Input of ${tools}; without --noflush, all other rules of nat are deleted.\n`;
   const rules = lines.filter((line) => !isDeclaration(line));
   return `${note}${transaction({}, [...new Set(lines.filter(isDeclaration)), ...rules])}`;

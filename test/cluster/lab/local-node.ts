@@ -19,7 +19,7 @@ export interface NodePrograms {
   /** Ends a program as a crash does. */
   kill(...programs: readonly Program[]): Promise<void>;
   /** Ends a program, which then cannot start again until this is disposed of. */
-  withhold(program: 'kube-proxy'): Promise<AsyncDisposable>;
+  withhold(program: keyof typeof CONFIGS): Promise<AsyncDisposable>;
   /** Ends a program, and waits until it is started again. It may not answer yet. */
   restart(program: Program): Promise<void>;
   /** Ends all containers but those that hold the networks of the pods, which keep their addresses. */
@@ -27,6 +27,9 @@ export interface NodePrograms {
   /** How many processes of pods there are, with those that hold their networks. */
   podProcesses(): Promise<number>;
 }
+
+/** Without it, a program does not start. */
+const CONFIGS = { containerd: 'containerd.toml', 'kube-proxy': 'kube-proxy.json' } as const;
 
 interface Process {
   /** As the node numbers it. */
@@ -63,7 +66,7 @@ export function localNode({ localNodes }: Cluster, { name, run }: LabNode): Node
     },
     kill: async (...programs) => kill(await pidsOf(...programs)),
     withhold: async (program) => {
-      const config = join(root, 'run/cluster', name, `${program}.json`);
+      const config = join(root, 'run/cluster', name, CONFIGS[program]);
       await rename(config, `${config}.withheld`);
       await kill(await pidsOf(program));
       return { [Symbol.asyncDispose]: () => rename(`${config}.withheld`, config) };

@@ -7,7 +7,7 @@ import { type Environment, run, succeed } from '../../lab/run.ts';
 import { type AgentImage, baseOfOwnLayers, builtImage, makeImage } from './image.ts';
 
 /** There is no release yet. This one has all flags that the manifests set. */
-const UNTIL_RELEASED = '8a6ca4069cb7f28e1b5bb4771ef8557e42f7e53d';
+const UNTIL_RELEASED = 'b08799e0b43580fe96abe32d302a54e5b055a982';
 const TREES = join(ROOT, 'bin/cluster/trees');
 const MINUTES_MS = 600_000;
 

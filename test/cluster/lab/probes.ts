@@ -37,6 +37,8 @@ export interface Probes extends AsyncDisposable {
 
 const TEST = new URL('../../', import.meta.url);
 const MOUNT = '/probe';
+/** That of the manifests. */
+export const STATE_DIR = '/var/lib/ip-masq-agent';
 const FILES = [
   'lab/run.ts',
   ...['errands', 'flow', 'main', 'processes', 'server', 'talk', 'traffic'].map(
@@ -199,6 +201,12 @@ function service(): object {
   };
 }
 
+/** What an agent has of the node, for `cleanup` beside it. */
+const OF_THE_NODE = [
+  { name: 'xtables-lock', path: '/run/xtables.lock', type: 'FileOrCreate' },
+  { name: 'state', path: STATE_DIR, type: 'DirectoryOrCreate' },
+] as const;
+
 function daemonSet(kind: Kind, image: string, nodes: readonly string[], state: string): object {
   const labels = { probe: kind };
   const isHost = kind === 'host';
@@ -213,7 +221,7 @@ function daemonSet(kind: Kind, image: string, nodes: readonly string[], state: s
     securityContext: isHost ? { privileged: true } : {},
     volumeMounts: [
       { name: 'code', mountPath: MOUNT },
-      ...(isHost ? [{ name: 'xtables-lock', mountPath: '/run/xtables.lock' }] : []),
+      ...(isHost ? OF_THE_NODE.map(({ name, path }) => ({ name, mountPath: path })) : []),
     ],
   };
   const items = [
@@ -236,9 +244,7 @@ function daemonSet(kind: Kind, image: string, nodes: readonly string[], state: s
       containers: [container],
       volumes: [
         { name: 'code', configMap: { name: CODE, items } },
-        ...(isHost
-          ? [{ name: 'xtables-lock', hostPath: { path: '/run/xtables.lock', type: 'FileOrCreate' } }]
-          : []),
+        ...(isHost ? OF_THE_NODE.map(({ name, ...hostPath }) => ({ name, hostPath })) : []),
       ],
     },
   };

@@ -6,7 +6,7 @@ import { forgetConnections } from './forget-connections.ts';
 import { type Kubectl, kubectlFor, namespaceFor } from './kubectl.ts';
 import { localNode } from './local-node.ts';
 import { accessTo, type NodeAccess } from './nodes.ts';
-import { type Addresses, type ProbedNode, type Probes, startProbes } from './probes.ts';
+import { type Addresses, type ProbedNode, type Probes, STATE_DIR, startProbes } from './probes.ts';
 
 /** What a scenario works with. */
 export interface Lab {
@@ -103,7 +103,7 @@ after(releaseProbes);
 async function removeAgent(kubectl: Kubectl, nodes: readonly LabNode[]): Promise<void> {
   await kubectl.must('delete', 'daemonsets', '--selector=app.kubernetes.io/name', '--cascade=foreground');
   const removal = nodes.map(async ({ name, host, ownRules }) => {
-    const cleanup = { file: 'ip-masq-agent', args: ['cleanup'], input: '' };
+    const cleanup = { file: 'ip-masq-agent', args: ['cleanup', `--state-dir=${STATE_DIR}`], input: '' };
     const { code, stderr } = await host.ask('run', cleanup);
     if (code !== 0) throw new Error(`cleanup on ${name} failed: ${stderr}`);
     const rules = await ownRules();

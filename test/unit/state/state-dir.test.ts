@@ -21,7 +21,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readVolumeVersion } from '../../../lib/config/read.ts';
-import { readState, removeState, writeState } from '../../../lib/state/state-dir.ts';
+import { readState } from '../../../lib/state/state-dir.ts';
+import { removeState, writeState } from '../../../lib/state/write-state.ts';
 import { IS_ROOT, NOBODY } from '../../lab/user.ts';
 
 const NODE = 'node-1 8f1e';
