@@ -46,6 +46,8 @@ CONTEXT := bin/image/$(ARCH)
 # Scenarios 1, 2, 3 and 9 know a cluster of IPv6 alone.
 export PROXY_MODE ?= iptables
 export FAMILIES ?= ipv4
+# The version of Kubernetes, such as 1.36.3, instead of that in test/cluster/local/go.mod.
+export KUBERNETES ?=
 # Numbers of scenarios for test-cluster, such as 1,2,9, instead of all; `all` for every PROXY_MODE, with FAMILIES ipv4 and dual.
 export SCENARIOS ?=
 export MATRIX ?=
@@ -72,7 +74,7 @@ help: ## list targets and variables
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
-	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE PEER_V1_SOURCE PEER_V2_SOURCE,\
+	    PROXY_MODE FAMILIES KUBERNETES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE PEER_V1_SOURCE PEER_V2_SOURCE,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
