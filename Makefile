@@ -11,19 +11,14 @@ REGISTRY ?=
 OWN_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 ARCH ?= $(OWN_ARCH)
 ALL_ARCH := amd64 arm64
-# Any Debian 12 or newer. It lays out the image with packages from its archive. The digest is that of the index of all
-# architectures.
-BASE_IMAGE ?= debian:bookworm-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587
-DOCKER ?= docker
+# A Docker to load the images into, such as docker, if you want them there.
+DOCKER ?=
 # If everything is installed, `make SETUP=true` skips the set-up.
 SETUP := build/setup.sh
-# More flags for docker build and docker manifest, such as --network=host, and --insecure for a registry without TLS. Docker's
-# daemon pushes to such a registry only if it is on loopback, or in `insecure-registries` of its daemon.json.
-DOCKER_BUILD_FLAGS ?=
-DOCKER_MANIFEST_FLAGS ?=
+# More flags for `skopeo copy`, such as --dest-tls-verify=false for a registry without TLS.
+PUSH_FLAGS ?=
 # The build time in the image's metadata, and the time of the agent's files in it; see reproducible-builds.org.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-CREATED = $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)
 # The address of the repository, without a name or password.
 SOURCE ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|//[^/@]*@|//|')
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
@@ -46,6 +41,8 @@ CONTEXT := bin/image/$(ARCH)
 # Scenarios 1, 2, 3 and 9 know a cluster of IPv6 alone.
 export PROXY_MODE ?= iptables
 export FAMILIES ?= ipv4
+# The version of Kubernetes, such as 1.36.3, instead of that in test/cluster/local/go.mod.
+export KUBERNETES ?=
 # Numbers of scenarios for test-cluster, such as 1,2,9, instead of all; `all` for every PROXY_MODE, with FAMILIES ipv4 and dual.
 export SCENARIOS ?=
 export MATRIX ?=
@@ -65,14 +62,14 @@ export PEER_V2_SOURCE ?=
 FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down lint demo bench soak fuzz mutants faults clean version context need-registry need-version
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench soak fuzz mutants faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
-	@$(foreach name,REGISTRY VERSION ARCH BASE_IMAGE SOURCE_DATE_EPOCH DOCKER DOCKER_BUILD_FLAGS DOCKER_MANIFEST_FLAGS \
-	    PROXY_MODE FAMILIES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE PEER_V1_SOURCE PEER_V2_SOURCE,\
+	@$(foreach name,REGISTRY VERSION ARCH SOURCE_DATE_EPOCH DOCKER PUSH_FLAGS \
+	    PROXY_MODE FAMILIES KUBERNETES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE PEER_V1_SOURCE PEER_V2_SOURCE,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
@@ -94,31 +91,25 @@ build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 
 all-build: build $(ALL_ARCH:%=build-%) ## also build the content of the images for all ARCHs, in bin/image
 
-container: context ## build the image for one ARCH with docker: $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
-	$(DOCKER) build $(DOCKER_BUILD_FLAGS) --tag $(IMAGE) --file $(CONTEXT)/Dockerfile \
-	    --build-arg BASE_IMAGE='$(BASE_IMAGE)' --build-arg ARCH=$(ARCH) --build-arg SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) \
-	    $(addprefix --label org.opencontainers.image.,version='$(VERSION)' created=$(CREATED) \
-	        $(REVISION:%=revision=%) $(SOURCE:%=source='%')) $(CONTEXT)
-	node build/image/normalise.ts $(DOCKER) $(IMAGE) $(ARCH) $(SOURCE_DATE_EPOCH)
-	@# A release publishes the bill of materials and the licences: copy them from the image.
-	@id=$$($(DOCKER) create $(IMAGE) 2>/dev/null) && trap "$(DOCKER) rm $$id >/dev/null" EXIT && \
-	    $(DOCKER) cp $$id:/usr/share/sbom/ip-masq-agent.cdx.json $(CONTEXT) && \
-	    $(DOCKER) cp $$id:/usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES $(CONTEXT)
-	@echo $(IMAGE)
+container: context ## build the image for one ARCH as an OCI layout in bin/image/ARCH/oci; with DOCKER=docker also load it as $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
+	@$(if $(DOCKER),rm -f $(CONTEXT)/image.tar && \
+	    skopeo copy --quiet oci:$(CONTEXT)/oci:$(VERSION) docker-archive:$(CONTEXT)/image.tar:$(IMAGE) && \
+	    $(DOCKER) load --quiet --input $(CONTEXT)/image.tar,echo $(CONTEXT)/oci)
 
 all-container: $(ALL_ARCH:%=container-%) ## build the images for all ARCHs
 
 push: need-registry container ## build and push the image for one ARCH
-	$(DOCKER) push $(IMAGE)
+	skopeo copy --quiet $(PUSH_FLAGS) oci:$(CONTEXT)/oci:$(VERSION) docker://$(IMAGE)
 
 all-push: need-registry all-container ## build the images for all ARCHs, then push them
-	$(foreach arch,$(ALL_ARCH),$(DOCKER) push $(NAME)-$(arch):$(VERSION) &&) true
+	$(foreach arch,$(ALL_ARCH),skopeo copy --quiet $(PUSH_FLAGS) oci:bin/image/$(arch)/oci:$(VERSION) docker://$(NAME)-$(arch):$(VERSION) &&) true
 
 manifest: all-push ## push all images, and $(REGISTRY)/ip-masq-agent:$(VERSION), under which each machine gets the image for its ARCH
-	$(DOCKER) manifest rm $(NAME):$(VERSION) 2>/dev/null || true
-	$(DOCKER) manifest create $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION) $(ALL_ARCH:%=$(NAME)-%:$(VERSION))
-	$(DOCKER) manifest push --purge $(DOCKER_MANIFEST_FLAGS) $(NAME):$(VERSION) > bin/image/pushed
-	@cat bin/image/pushed
+	rm -rf bin/image/index
+	$(foreach arch,$(ALL_ARCH),skopeo copy --quiet oci:bin/image/$(arch)/oci:$(VERSION) oci:bin/image/index:$(arch) &&) true
+	node build/image/index.ts bin/image/index '$(VERSION)' $(ALL_ARCH)
+	skopeo copy --quiet --all --preserve-digests --digestfile bin/image/pushed $(PUSH_FLAGS) oci:bin/image/index:$(VERSION) docker://$(NAME):$(VERSION)
+	@cat bin/image/pushed && echo
 
 release: need-version manifest ## push all images, and write what people install to bin/release/$(VERSION)
 	node build/release.ts '$(VERSION)' $(NAME) "$$(tail -n 1 bin/image/pushed)" $(SOURCE_DATE_EPOCH)
@@ -166,6 +157,9 @@ cluster-up: setup-cluster $(VALIDATOR) ## start a Kubernetes of two nodes on thi
 
 cluster-down: ## remove what cluster-up started, also after a crash
 	@node test/cluster/local/down.ts
+
+debian-lock: ## take the newest packages of Debian for the image; needs apt
+	sh build/image/lock.sh trixie
 
 lint: setup $(VALIDATOR) ## check only format, lint rules and types, and that nothing is unused
 	biome ci --colors=off --error-on-warnings .
@@ -216,9 +210,10 @@ $(ALL_ARCH:%=container-%): container-%: FORCE
 	@$(MAKE) --no-print-directory container ARCH=$*
 
 context: setup $(VALIDATOR)
+	@$(SETUP) image
 	@# To compile the agent for another architecture needs its Node.js, which QEMU runs.
 	@$(if $(filter-out $(OWN_ARCH),$(ARCH)),$(SETUP) other)
-	node build/image/stage.ts $(ARCH) '$(VERSION)' $(SOURCE_DATE_EPOCH) '$(BASE_IMAGE)'
+	node build/image/stage.ts $(ARCH) '$(VERSION)' $(SOURCE_DATE_EPOCH) $(REVISION:%=revision=%) $(SOURCE:%=source='%')
 
 # The fallback of VERSION, a commit, is no version to install.
 need-version:

@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Metafile, type Plugin, transformSync } from 'esbuild';
 import { LOADER, withCompiledCode } from './code-cache.ts';
 import { interpreterLine } from './launch.ts';
 import { nativeModule } from './native-module.ts';
@@ -106,7 +106,7 @@ async function inParts(options: Bundle, node: readonly string[]): Promise<Output
   for (const { path, text } of outputFiles) {
     const name = partOf(relative(root, path));
     const part = parts.get(name) ?? new Map<string, string>();
-    parts.set(name, part.set(`./${basename(path)}`, commonModule(text)));
+    parts.set(name, part.set(`./${basename(path)}`, compact(commonModule(text))));
   }
   const names = entries.map((name) => `./${name}.js`);
   return { body: LOADER, content: withCompiledCode(names, parts, node), metafile };
@@ -128,6 +128,11 @@ function commonModule(text: string): string {
     .replace(/^export default (.*);$/gm, 'exports.default = $1;')
     .replace(/^export \{([^}]*)\};$/gm, (_, names: string) => `Object.assign(exports, {${rename(names)}});`)
     .replace(/\bimport\(("\.\/.*?")\)/g, 'Promise.resolve().then(() => require($1))');
+}
+
+/** Without indentation, a seventh of the bundle; names and lines stay, so that the place of an error can be found. */
+function compact(text: string): string {
+  return transformSync(text, { minifyWhitespace: true, lineLimit: 120, legalComments: 'inline' }).code;
 }
 
 /**

@@ -19,6 +19,33 @@ const IMAGE = {
   repository: TEXT,
   tag: TEXT,
   digest: { ...TEXT, pattern: '^(sha256:[0-9a-f]{64})?$' },
+  pullPolicy: { enum: ['Always', 'IfNotPresent', 'Never'] },
+} as const;
+
+/** Labels, annotations. */
+const TEXTS = { type: 'object', additionalProperties: TEXT } as const;
+/** What the API server checks. */
+const ANY = { type: 'object' } as const;
+const LIST = { type: 'array', items: ANY } as const;
+
+const OBJECTS = {
+  affinity: ANY,
+  nameOverride: TEXT,
+  fullnameOverride: TEXT,
+  commonLabels: TEXTS,
+  podLabels: TEXTS,
+  podAnnotations: TEXTS,
+  serviceAccount: closed({ create: { type: 'boolean' }, name: TEXT, annotations: TEXTS }),
+  priorityClassName: TEXT,
+  updateStrategy: closed({ type: { enum: ['RollingUpdate', 'OnDelete'] }, rollingUpdate: ANY }),
+  revisionHistoryLimit: { type: ['integer', 'null'], minimum: 0 },
+  resources: closed({ requests: ANY, limits: ANY, claims: LIST }),
+  extraArgs: { type: 'array', items: TEXT },
+  extraEnv: LIST,
+  extraVolumes: LIST,
+  extraVolumeMounts: LIST,
+  podMonitor: closed({ labels: TEXTS, interval: TEXT }),
+  prometheusRule: closed({ labels: TEXTS }),
 } as const;
 
 /** Those of the kustomizations, but for the canary, which is not part of a release. */
@@ -46,6 +73,7 @@ export function chartValuesSchema() {
       sizing: { enum: [1_000, 5_000, 10_000, 50_000, 100_000] },
       nodeSelector: { type: 'object', additionalProperties: TEXT },
       tolerations: { type: 'array', items: { type: 'object' } },
+      ...OBJECTS,
       components: closed(Object.fromEntries(COMPONENTS.map((name) => [name, { type: 'boolean' }]))),
     }),
     $defs,

@@ -136,7 +136,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
         return [titleOf(result), ...versions, `${passed} of ${outcomes.length} tests`];
       }),
     ),
-    scenarios: scenarioTable(readResults()),
+    scenarios: scenarioTable(ofNewest(readResults())),
     kernels: table(
       ['name', 'kernel', "Debian's version", 'passed'],
       readKernelResults().map(({ name, title, version, checks }) => {
@@ -180,6 +180,11 @@ function kindTable(kinds: readonly (readonly [kind: string, about: (typeof KINDS
     ['kind', 'meaning', 'severity'],
     kinds.map(([kind, { meaning, severity }]) => [`\`${kind}\``, meaning, severity]),
   );
+}
+
+/** Those with the newest Kubernetes, which come first. */
+function ofNewest(results: readonly ClusterResult[]): readonly ClusterResult[] {
+  return results.filter((one) => one.kubernetes === results[0]?.kubernetes);
 }
 
 /** A column for each cluster of the tests, and a row for each test. */

@@ -45,10 +45,9 @@ ${assignments(ENVIRONMENT)} exec "$lib/node" ${NODE_FLAGS.join(' ')} "$lib/ip-ma
 `;
 }
 
-/** The Dockerfile with the environment in which the image runs the agent. @param template Dockerfile.in */
-export function dockerfile(template: string): string {
-  const environment = { NODE_OPTIONS: `"${NODE_FLAGS.join(' ')}"`, ...ENVIRONMENT };
-  return template.replace('@ENVIRONMENT@', assignments(environment));
+/** The environment of the image: it has no env(1), so the agent, and the commands in its pod, take Node's flags from here. */
+export function imageEnvironment(): Readonly<Record<string, string>> {
+  return { NODE_OPTIONS: NODE_FLAGS.join(' '), ...ENVIRONMENT };
 }
 
 function assignments(environment: Readonly<Record<string, string>>): string {

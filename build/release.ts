@@ -30,6 +30,8 @@ const EXAMPLES = join(ROOT, 'examples');
 /** The name in examples/kubernetes/base, in the place of the image that was pushed. */
 const PLACEHOLDER = 'registry.example.com/ip-masq-agent';
 
+const SBOM = 'agent/usr/share/sbom/ip-masq-agent.cdx.json';
+
 const [version = '', image = '', digest = '', seconds = ''] = process.argv.slice(2);
 if (!/^sha256:[0-9a-f]{64}$/.test(digest) || !/^\d+$/.test(seconds))
   throw new Error('usage: release.ts VERSION IMAGE sha256:… SECONDS');
@@ -51,11 +53,11 @@ try {
   copyFileSync(join(EXAMPLES, 'grafana/ip-masq-agent.json'), join(dir, 'grafana-dashboard.json'));
   await writePlugin('kubectl-ip_masq');
   for (const architecture of ['amd64', 'arm64']) {
-    const context = join(ROOT, 'bin/image', architecture);
+    const layers = join(ROOT, 'bin/image', architecture, 'layers');
     const ofImage = join(dir, `ip-masq-agent-image-${version}-linux-${architecture}`);
-    copyFileSync(join(context, 'ip-masq-agent.cdx.json'), `${ofImage}.cdx.json`);
-    copyFileSync(join(context, 'THIRD-PARTY-LICENCES'), `${ofImage}.licences.txt`);
-    writeArchive(`ip-masq-agent-${version}-linux-${architecture}`, join(context, 'layers'));
+    copyFileSync(join(layers, SBOM), `${ofImage}.cdx.json`);
+    writeFileSync(`${ofImage}.licences.txt`, licencesOf(layers));
+    writeArchive(`ip-masq-agent-${version}-linux-${architecture}`, layers);
   }
   const sums = readdirSync(dir)
     .toSorted()
@@ -68,6 +70,21 @@ try {
   for (const path of [dir, work]) rmSync(path, { recursive: true, force: true });
 }
 console.log(relative(process.cwd(), target));
+
+/** The licences of what is in the image: those of npm's packages, then those of Debian's. */
+function licencesOf(layers: string): string {
+  const documents = join(layers, 'debian/usr/share');
+  const texts = ['doc', 'common-licenses'].flatMap((folder) =>
+    readdirSync(join(documents, folder))
+      .toSorted()
+      .map((name) => join(documents, folder, name, folder === 'doc' ? 'copyright' : '')),
+  );
+  const own = join(layers, 'agent/usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES');
+  const titled = texts.map(
+    (file) => `\n${'='.repeat(78)}\n${relative(layers, file)}\n\n${readFileSync(file, 'utf8')}`,
+  );
+  return [readFileSync(own, 'utf8'), ...titled].join('');
+}
 
 /** The base with the image by its digest. */
 function installManifest(): string {
@@ -101,7 +118,7 @@ function writeArchive(name: string, layers: string): void {
   for (const layer of ['node', 'agent'])
     cpSync(join(layers, layer, 'usr/lib/ip-masq-agent'), lib, { recursive: true });
   cpSync(join(layers, 'agent/usr/share/doc'), join(share, 'doc'), { recursive: true });
-  const sbom = readFileSync(join(layers, 'agent/usr/share/sbom/ip-masq-agent.cdx.json'), 'utf8');
+  const sbom = readFileSync(join(layers, SBOM), 'utf8');
   writeFileSync(join(share, 'sbom/ip-masq-agent.cdx.json'), sbomWithoutDebian(sbom));
   pack(name, `${name}.tar.gz`);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
 # argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, with
-# `kernels` for virtual machines, with `other` to build for another architecture, and with `skew` nft and iptables of other
+# `kernels` for virtual machines, with `image` to build an image, with `other` for another architecture, and with `skew` nft and iptables of other
 # releases, in bin/tools.
 # It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
 # missing and stops.
@@ -11,10 +11,11 @@ cd "$(dirname "$0")/.."
 # Pairs of tool:package or file:package. `unshare`, `nsenter` and `setpriv` are in util-linux, on every Debian.
 wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
+image='skopeo:skopeo strip:binutils curl:curl'
 if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
   wanted="$wanted openssl:openssl containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
-  curl:curl nc.openbsd:netcat-openbsd"
+  nc.openbsd:netcat-openbsd $image"
 fi
 if [ "${1:-}" = kernels ]; then
   wanted="$wanted qemu-system-x86_64:qemu-system-x86 kmod:kmod cpio:cpio
@@ -23,8 +24,15 @@ fi
 if [ "${1:-}" = skew ]; then
   wanted="$wanted /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 fi
+if [ "${1:-}" = image ]; then
+  wanted="$wanted $image"
+fi
 if [ "${1:-}" = other ]; then
-  wanted="$wanted qemu-aarch64:qemu-user"
+  wanted="$wanted $image qemu-aarch64:qemu-user"
+  case $(uname -m) in
+    aarch64) wanted="$wanted x86_64-linux-gnu-strip:binutils-x86-64-linux-gnu" ;;
+    *) wanted="$wanted aarch64-linux-gnu-strip:binutils-aarch64-linux-gnu" ;;
+  esac
 fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium

@@ -67,7 +67,7 @@ export function npmComponent(root: string, directory: string, { packages }: Lock
   };
 }
 
-/** The texts of the components' licences. layers.sh appends those of Debian's packages. */
+/** The texts of the components' licences. Those of Debian's packages are in /usr/share/doc of the image. */
 export function licencesText(components: readonly Component[]): string {
   const rule = '='.repeat(78);
   const sections = components.map(({ name, version, licenceTexts }) => {

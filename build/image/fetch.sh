@@ -1,19 +1,22 @@
 #!/bin/sh
-# Downloads Debian packages, by default those of the image, and all their dependencies to DIR.
-# Usage: fetch.sh ARCH DIR [PACKAGE...]
+# Downloads the Debian packages that packages.lock names for ARCH to DIR, and checks their sums. DEBIAN_ARCHIVE is tried first; the
+# snapshot of packages.lock has them also when there are newer ones.
+# Usage: fetch.sh ARCH DIR
 set -eu
 arch=$1 dir=$2
-shift 2
-[ $# -gt 0 ] || set -- iptables libstdc++6
-mkdir -p "$dir/partial" "$dir/lists/partial"
-
-# Hides the installed packages from apt, so that it downloads every dependency.
-apt() {
-  apt-get -qq -o Dir::State::status=/dev/null -o APT::Architecture="$arch" -o APT::Architectures::="$arch" \
-    -o Dir::Cache::archives="$dir" -o Dir::State::lists="$dir/lists" "$@"
-}
-fetch() {
-  apt install --yes --no-install-recommends --download-only "$@"
-}
-# A base image that has all packages needs no network.
-fetch "$@" >/dev/null 2>&1 || { apt update && fetch "$@"; }
+cd "$(dirname "$0")"
+snapshot=$(sed -n 's/^# snapshot: //p' packages.lock)
+mkdir -p "$dir"
+grep -v '^#' packages.lock | while read -r sum path; do
+  file=$dir/${path##*/}
+  case $file in *_"$arch".deb | *_all.deb) ;; *) continue ;; esac
+  is_right() { [ -e "$1" ] && echo "$sum  $1" | sha256sum --check --status; }
+  ! is_right "$file" || continue
+  for archive in "${DEBIAN_ARCHIVE:-http://deb.debian.org/debian}" "$snapshot"; do
+    curl --fail --silent --location --retry 3 --output "$file.new" "$archive/$path" && is_right "$file.new" || continue
+    mv "$file.new" "$file"
+    continue 2
+  done
+  echo "fetch: cannot download $path with the sum in packages.lock; set DEBIAN_ARCHIVE" >&2
+  exit 1
+done

@@ -1,4 +1,5 @@
 /** Writes the software bill of materials: CycloneDX 1.6, in JSON. */
+import { createHash } from 'node:crypto';
 import type { Component } from './components.ts';
 
 interface Subject {
@@ -6,8 +7,7 @@ interface Subject {
   readonly licence: string;
   /** Seconds since the epoch: the time of the build. */
   readonly time: number;
-  /** The Debian image that lays out the root. */
-  readonly baseImage: string;
+  readonly architecture: string;
 }
 
 const NAME = 'ip-masq-agent';
@@ -17,7 +17,7 @@ const NAME = 'ip-masq-agent';
  * which layers.sh fills in.
  */
 export function sbom(
-  { version, licence, time, baseImage }: Subject,
+  { version, licence, time, architecture }: Subject,
   components: readonly Component[],
 ): string {
   const models = components.map(modelOf);
@@ -26,11 +26,11 @@ export function sbom(
     $schema: 'http://cyclonedx.org/schema/bom-1.6.schema.json',
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
+    serialNumber: serialNumber(`${version} ${time} ${architecture}`),
     version: 1,
     metadata: {
       timestamp: new Date(time * 1000).toISOString(),
       component: agent,
-      properties: [{ name: `${NAME}:baseImage`, value: baseImage }],
     },
     components: ['@DEBIAN_COMPONENTS@', ...models],
     dependencies: [{ ref: NAME, dependsOn: ['@DEBIAN_REFERENCES@', ...models.map(({ purl }) => purl)] }],
@@ -38,19 +38,27 @@ export function sbom(
   return `${JSON.stringify(bom, undefined, 2)}\n`;
 }
 
-/** The bill of materials of an archive, made of that of the image: the agent and its npm packages, without Debian. */
+/** The bill of materials of an archive, made of that of the image: the agent and its npm packages, without Debian's. */
 export function sbomWithoutDebian(text: string): string {
   const bom = JSON.parse(text);
   const { timestamp, component } = bom.metadata;
-  const isPlaceholder = (value: unknown) => typeof value === 'string' && value.startsWith('@');
-  const without = (values: readonly unknown[]) => values.filter((value) => !isPlaceholder(value));
+  const isOfDebian = (purl: string) => purl.startsWith('pkg:deb/');
   const archive = {
     ...bom,
     metadata: { timestamp, component: { ...component, type: 'application' } },
-    components: without(bom.components),
-    dependencies: [{ ref: NAME, dependsOn: without(bom.dependencies[0].dependsOn) }],
+    components: bom.components.filter(({ purl }: { purl: string }) => !isOfDebian(purl)),
+    dependencies: [
+      { ref: NAME, dependsOn: bom.dependencies[0].dependsOn.filter((purl: string) => !isOfDebian(purl)) },
+    ],
   };
   return `${JSON.stringify(archive, undefined, 2)}\n`;
+}
+
+/** A UUID that two builds of one commit share. */
+function serialNumber(text: string): string {
+  const hex = createHash('sha256').update(text).digest('hex');
+  const [a, b, c, d] = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(13, 16), hex.slice(17, 20)];
+  return `urn:uuid:${a}-${b}-8${c}-8${d}-${hex.slice(20, 32)}`;
 }
 
 function modelOf({ name, version, licence, integrity, cpe, parts = {} }: Component) {

@@ -1,7 +1,6 @@
 /**
- * Lays out the context of an image build, bin/image/ARCH: the layers of Node.js and of the agent, and the scripts that
- * run in the Debian stage.
- * Usage: node build/image/stage.ts ARCH VERSION SECONDS BASE_IMAGE, where SECONDS since the epoch are the time of the build.
+ * Builds the image for an architecture as an OCI image layout, bin/image/ARCH/oci: the layers of Debian, of Node.js and of the agent.
+ * Usage: node build/image/stage.ts ARCH VERSION SECONDS LABEL=VALUE..., where SECONDS since the epoch are the time of the build.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -11,7 +10,6 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -19,9 +17,10 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { bundle } from '../bundle.ts';
-import { dockerfile } from '../launch.ts';
+import { imageEnvironment } from '../launch.ts';
 import { nativeModule, nativePackage } from '../native-module.ts';
 import { bundledPackages, type Component, type Lockfile, licencesText, npmComponent } from './components.ts';
+import { writeLayout } from './oci.ts';
 import { sbom } from './sbom.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -29,16 +28,26 @@ const ROOT = join(import.meta.dirname, '../..');
 /** CPU names in Node.js's npm packages, by the names of Debian and Docker. */
 const CPUS: Readonly<Record<string, string>> = { amd64: 'x64', arm64: 'arm64' };
 
+const LABELS = {
+  title: 'ip-masq-agent',
+  description: "Keeps a Kubernetes node's masquerade rules exactly as its mounted config files say",
+  licenses: 'Apache-2.0',
+};
+
 /** Of the package qemu-user. */
 const EMULATORS: Readonly<Record<string, string>> = { amd64: 'qemu-x86_64', arm64: 'qemu-aarch64' };
 
-const [architecture = '', version = '', seconds = '', baseImage = ''] = process.argv.slice(2);
+const [architecture = '', version = '', seconds = '', ...labels] = process.argv.slice(2);
+const created = new Date(Number(seconds) * 1000).toISOString().replace('.000Z', 'Z');
 const cpu = CPUS[architecture];
 if (cpu === undefined || !/^\d+$/.test(seconds))
-  throw new Error('usage: stage.ts amd64|arm64 VERSION SECONDS BASE_IMAGE');
+  throw new Error('usage: stage.ts amd64|arm64 VERSION SECONDS');
 
 const context = join(ROOT, 'bin/image', architecture);
 rmSync(context, { recursive: true, force: true });
+/** Where Debian's packages are, which stay. */
+const packages = join(ROOT, 'bin/debian', architecture);
+script('fetch.sh', architecture, packages);
 
 const node = `node_modules/node-linux-${cpu}`;
 const prefix = nodePrefix(cpu);
@@ -67,12 +76,68 @@ writeFileSync(inLayer('agent', 'usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES
 const { license: licence } = json(join(ROOT, 'package.json'));
 writeFileSync(
   inLayer('agent', 'usr/share/sbom/ip-masq-agent.cdx.json'),
-  sbom({ version, licence, time: Number(seconds), baseImage }, components),
+  sbom({ version, licence, time: Number(seconds), architecture }, components),
 );
 
-writeFileSync(join(context, 'Dockerfile'), dockerfile(readFileSync(join(ROOT, 'Dockerfile.in'), 'utf8')));
-for (const script of ['fetch.sh', 'layers.sh'])
-  copyFileSync(join(import.meta.dirname, script), join(context, script));
+script('layers.sh', architecture, context, packages, seconds);
+printContent(packImage());
+
+/** Packs the layers. Those that seldom change come first, so that a node pulls little for a new version of the agent. */
+function packImage() {
+  const layers = ['debian', 'node', 'agent'].map((name) => ({
+    name,
+    archive: archiveOf(join(context, 'layers', name)),
+  }));
+  const environment = Object.entries({ PATH: '/usr/sbin:/usr/bin', ...imageEnvironment() });
+  const prefixed = {
+    ...LABELS,
+    version,
+    created,
+    ...Object.fromEntries(labels.map((label) => label.split(/=(.*)/s))),
+  };
+  const sizes = writeLayout(join(context, 'oci'), {
+    tag: version,
+    architecture,
+    created,
+    layers: layers.map(({ archive }) => archive),
+    config: {
+      // Only root can change the kernel's rules. The capabilities NET_ADMIN and NET_RAW are enough.
+      User: '0:0',
+      Env: environment.map(([name, value]) => `${name}=${value}`),
+      Entrypoint: ['/usr/bin/ip-masq-agent'],
+      Labels: Object.fromEntries(
+        Object.entries(prefixed).map(([name, value]) => [`org.opencontainers.image.${name}`, value]),
+      ),
+    },
+  });
+  return layers.map(({ name, archive }, index) => ({
+    name,
+    bytes: archive.length,
+    pulled: sizes[index] ?? 0,
+  }));
+}
+
+/** The directory as an archive that depends on its content alone. */
+function archiveOf(directory: string): Buffer {
+  const alike = ['--format=gnu', '--sort=name', '--owner=0', '--group=0', '--numeric-owner'];
+  const args = ['--create', ...alike, '--directory', directory, '.'];
+  return execFileSync('tar', args, { maxBuffer: 1 << 30 });
+}
+
+/** Prints the size of each layer as it is unpacked and as it is pulled, and Debian's packages. */
+function printContent(layers: ReturnType<typeof packImage>): void {
+  const total = (key: 'bytes' | 'pulled') => layers.reduce((sum, layer) => sum + layer[key], 0);
+  for (const { name, bytes, pulled } of [
+    ...layers,
+    { name: 'all', bytes: total('bytes'), pulled: total('pulled') },
+  ])
+    console.log(`${name}: ${bytes} bytes, ${pulled} to pull`);
+  console.log(readdirSync(packages).toSorted().join('\n'));
+}
+
+function script(name: string, ...args: readonly string[]): void {
+  execFileSync('sh', [join(import.meta.dirname, name), ...args], { stdio: 'inherit' });
+}
 
 /** The path of a layer's file in the context. Creates its directory. */
 function inLayer(layer: string, path: string): string {
@@ -119,16 +184,11 @@ function runnable(file: string): readonly string[] {
     throw new Error(
       `${emulator} is missing, which compiles the agent for ${architecture}: install qemu-user`,
     );
-  const libraries = join(prefix, 'debian');
-  if (!existsSync(libraries)) {
-    const packages = join(prefix, 'packages');
-    const fetch = join(import.meta.dirname, 'fetch.sh');
-    execFileSync('sh', [fetch, architecture, packages, 'libstdc++6'], { stdio: 'inherit' });
-    for (const name of readdirSync(packages).filter((one) => one.endsWith('.deb')))
-      execFileSync('dpkg-deb', ['--extract', join(packages, name), `${libraries}.tmp`]);
-    rmSync(packages, { recursive: true });
-    renameSync(`${libraries}.tmp`, libraries);
-  }
+  const libraries = join(context, 'emulated');
+  mkdirSync(join(libraries, 'usr/lib'), { recursive: true });
+  for (const name of ['lib', 'lib64']) symlinkSync(`usr/${name}`, join(libraries, name));
+  for (const name of readdirSync(packages).filter((one) => /^lib(?:c6|gcc-s1|stdc\+\+6)_.*\.deb$/.test(one)))
+    execFileSync('dpkg-deb', ['--extract', join(packages, name), libraries]);
   return [emulator, '-L', libraries, file];
 }
 

@@ -1,6 +1,6 @@
-import IPCIDR from 'ip-cidr';
 import { formatAddress } from './address.ts';
 import type { Prefix } from './prefix.ts';
+import { rangeOf } from './ranges.ts';
 
 /** The addresses of a prefix, as people read them. */
 interface Extent {
@@ -10,13 +10,13 @@ interface Extent {
   readonly size: bigint;
 }
 
-/** The first and last address of a prefix, and its size. Slow: use it only for output to people. */
-export function extent({ family, text }: Prefix): Extent {
-  const cidr = new IPCIDR(text);
-  const [first, last] = cidr.toRange<bigint>({ type: 'bigInteger' });
+/** The first and last address of a prefix, and its size. */
+export function extent(prefix: Prefix): Extent {
+  const { family } = prefix;
+  const { first, last } = rangeOf(prefix);
   return {
     first: formatAddress({ family, value: first }),
     last: formatAddress({ family, value: last }),
-    size: cidr.size.valueOf(),
+    size: last - first + 1n,
   };
 }

@@ -40,7 +40,10 @@ export interface NodeRules {
   readonly samePriority: readonly { readonly family: Family; readonly chainText: string }[];
 }
 
-/** kube-proxy's table in nftables mode masquerades only what kube-proxy itself has marked. Its maps have an element for each Service. */
+/**
+ * kube-proxy's table in nftables mode masquerades only what it marks itself and, since Kubernetes 1.36 by a set, pods that reach
+ * themselves through a Service. Its maps have an element for each Service.
+ */
 const SKIPPED_TABLE = 'kube-proxy';
 
 /**
@@ -149,7 +152,7 @@ async function readIfThere(unread: string[], { isOwn, read }: Base): Promise<Bas
 }
 
 function skippedText({ family, table }: NatChain): string {
-  return `nftables ${TABLE_FAMILIES[family].word} ${table}: skipped, because it masquerades only packets that kube-proxy itself has marked`;
+  return `nftables ${TABLE_FAMILIES[family].word} ${table}: skipped, because it masquerades only what kube-proxy has marked, and pods that reach themselves through a Service`;
 }
 
 interface Reader {

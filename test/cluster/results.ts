@@ -29,8 +29,9 @@ export function writeResults(results: readonly ClusterResult[]): void {
 }
 
 /**
- * The results with those of a run in them: they take the place of the same scenarios in the same kube-proxy mode and IP
- * families. If a version differs, all earlier results of that mode go: nothing was seen with these versions together.
+ * The results with those of a run in them: they take the place of the same scenarios in the same minor version of Kubernetes,
+ * kube-proxy mode and IP families. If a version differs, all earlier results of that cluster go: nothing was seen with these
+ * versions together.
  *
  * @param existing the scenarios that there are; results of others go
  */
@@ -39,22 +40,30 @@ export function withRun(
   run: ClusterResult,
   existing: readonly string[],
 ): readonly ClusterResult[] {
-  const isSameMode = (one: ClusterResult) => one.proxyMode === run.proxyMode && one.families === run.families;
-  const earlier = results.find((one) => isSameMode(one) && versionsOf(one) === versionsOf(run));
+  const earlier = results.find(
+    (one) => clusterOf(one) === clusterOf(run) && versionsOf(one) === versionsOf(run),
+  );
   const scenarios = Object.entries({ ...earlier?.scenarios, ...run.scenarios })
     .filter(([name]) => existing.includes(name))
     .toSorted(([one], [other]) => (one < other ? -1 : 1));
   const all = [
-    ...results.filter((one) => !isSameMode(one)),
+    ...results.filter((one) => clusterOf(one) !== clusterOf(run)),
     { ...run, scenarios: Object.fromEntries(scenarios) },
   ];
-  return all.toSorted((one, other) => (modeOf(one) < modeOf(other) ? -1 : 1));
+  return all.toSorted(
+    (one, other) => minorOf(other) - minorOf(one) || (clusterOf(one) < clusterOf(other) ? -1 : 1),
+  );
 }
 
 function versionsOf({ kubernetes, kernel, runtime }: ClusterResult): string {
   return [kubernetes, kernel, runtime].join();
 }
 
-function modeOf({ proxyMode, families }: ClusterResult): string {
-  return `${proxyMode} ${FAMILIES.indexOf(families)}`;
+function clusterOf({ kubernetes, proxyMode, families }: ClusterResult): string {
+  return `${minorOf({ kubernetes })} ${proxyMode} ${FAMILIES.indexOf(families)}`;
+}
+
+/** Of 1.37.2, the 37. */
+function minorOf({ kubernetes }: Pick<ClusterResult, 'kubernetes'>): number {
+  return Number(kubernetes.split('.')[1]);
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { kubeProxyTable } from '../lab/kube-proxy.ts';
 import type { RunResult } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { BINARY, besideAgent, createNode, type NodeLab } from './support.ts';
@@ -63,9 +64,7 @@ describe('the doctor', () => {
 
   it('finds that kube-proxy in nftables mode may run behind the agent in iptables mode', async () => {
     await using node = await healthyNode('nft');
-    const table =
-      'table ip kube-proxy { chain nat-postrouting { type nat hook postrouting priority srcnat; meta mark & 0x4000 != 0 masquerade; }; }';
-    assert.equal((await node.box.run('nft', ['-f', '-'], { input: table })).code, 0);
+    assert.equal((await node.box.run('nft', ['-f', '-'], { input: kubeProxyTable('ip') })).code, 0);
     finds(await examined(node, ...flags('nft'), '--output=json'), [
       [
         'kube-proxy-order IPv4',

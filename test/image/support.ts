@@ -4,7 +4,7 @@ import { type Environment, run, succeed } from '../lab/run.ts';
 import { type Files, temporaryDirectory } from '../lab/volume.ts';
 import { type AgentContainer, startAgent } from './daemonset.ts';
 import { type Docker, startDocker } from './docker.ts';
-import { importBase, makeCommand, ROOT } from './make.ts';
+import { makeCommand, ROOT } from './make.ts';
 import { startRegistry } from './registry.ts';
 
 /** The architecture of this machine, as Debian and Docker name it. Its image can run here. */
@@ -22,7 +22,7 @@ export interface Workshop extends AsyncDisposable {
   /** The address of the registry. */
   readonly registry: string;
   /** Runs make in the network of the Docker; it must succeed. */
-  make(builder: Builder, ...words: readonly string[]): Promise<void>;
+  make(umask: string, ...words: readonly string[]): Promise<void>;
 }
 
 export interface ImageLab extends Workshop {
@@ -38,15 +38,6 @@ export interface ImageLab extends Workshop {
   startNftables(files: Files, ...args: string[]): Promise<AgentContainer>;
 }
 
-/** Who builds, and with what. */
-export interface Builder {
-  readonly buildKit: boolean;
-  readonly umask: string;
-}
-
-/** How a release is made where nothing depends on it. */
-export const PLAIN_BUILDER: Builder = { buildKit: false, umask: '022' };
-
 /**
  * Starts Docker and a registry, whose builds need no network.
  *
@@ -56,26 +47,24 @@ export const PLAIN_BUILDER: Builder = { buildKit: false, umask: '022' };
 export async function startWorkshop(version: string, pushed: string, path: string): Promise<Workshop> {
   await using stack = new AsyncDisposableStack();
   const own = { ...networkEnvironment(), PATH: path };
-  // The other architecture's Node.js comes from the network, once.
-  await succeed(run(makeCommand('022', `build-${OTHER}`), own, { timeoutMs: MINUTES_MS }));
+  // Debian's packages and the other architecture's Node.js come from the network, once.
+  for (const architecture of [OWN, OTHER])
+    await succeed(run(makeCommand('022', `build-${architecture}`), own, { timeoutMs: MINUTES_MS }));
   const docker = stack.use(await startDocker());
-  const base = await importBase(docker);
   const { address } = stack.use(await startRegistry(docker.node, pushed));
   const variables = [
     `DOCKER=${docker.client}`,
-    `BASE_IMAGE=${base}`,
     `REGISTRY=${address}`,
     `VERSION=${version}`,
-    'DOCKER_BUILD_FLAGS=--network=none --no-cache',
-    'DOCKER_MANIFEST_FLAGS=--insecure',
+    'PUSH_FLAGS=--dest-tls-verify=false',
   ];
   const owned = stack.move();
   return {
     docker,
     registry: address,
-    make: async ({ buildKit, umask }, ...words) => {
+    make: async (umask, ...words) => {
       const { file, args } = makeCommand(umask, ...words, ...variables);
-      const env = { ...docker.env, ...own, DOCKER_BUILDKIT: buildKit ? '1' : '0' };
+      const env = { ...docker.env, ...own };
       await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
@@ -89,7 +78,7 @@ export async function createImageLab(): Promise<ImageLab> {
   const path = await pathWithOtherNode(join(dir, 'path'));
   const { docker, registry, make } = stack.use(await startWorkshop(VERSION, join(dir, 'pushed'), path));
   const image = (architecture: string) => `${registry}/ip-masq-agent-${architecture}:${VERSION}`;
-  await make(PLAIN_BUILDER, 'release');
+  await make('022', 'release');
   let started = 0;
   const start = async (files: Files, args: readonly string[], isNftables = false) => {
     started += 1;

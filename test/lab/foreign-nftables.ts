@@ -1,5 +1,6 @@
 import type { Family } from '../../lib/cidr/address.ts';
 import { ALL } from './foreign-iptables.ts';
+import { kubeProxyTable } from './kube-proxy.ts';
 
 /** What another program keeps in nftables, as a script of nft(8) for both families, and what of it is found. */
 export const NATIVE: readonly {
@@ -121,17 +122,10 @@ export const NATIVE: readonly {
   },
   {
     name: 'nobody but kube-proxy, the CNI plugin portmap, and ourselves',
-    script: ['ip', 'ip6']
+    script: (['ip', 'ip6'] as const)
       .map(
         (table) => `
-      table ${table} kube-proxy {
-        chain masquerading {
-          meta mark & 0x4000 == 0 return
-          meta mark set meta mark ^ 0x4000
-          masquerade fully-random
-        }
-        chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
-      }
+      ${kubeProxyTable(table)}
       table ${table} cni_hostport {
         chain masquerading { type nat hook postrouting priority srcnat; meta mark & 0x2000 == 0x2000 masquerade; }
       }

@@ -76,3 +76,24 @@ function endpointsOf(service: number): readonly { readonly chain: string; readon
 function hash(number: number): string {
   return number.toString(36).toUpperCase().padStart(16, '0');
 }
+
+/**
+ * The table of kube-proxy in nftables mode since Kubernetes 1.36, as far as it masquerades: what kube-proxy has marked, which loses
+ * the mark, and pods that reach themselves through a Service, such as the one here.
+ */
+export function kubeProxyTable(table: 'ip' | 'ip6'): string {
+  const [type, pod] = table === 'ip' ? ['ipv4_addr', '10.244.1.9'] : ['ipv6_addr', 'fd00:244::9'];
+  return `
+    table ${table} kube-proxy {
+      set hairpin-connections {
+        type ${type} . ${type} . inet_proto . inet_service
+        comment "service hairpin connections"
+        elements = { ${pod} . ${pod} . tcp . 8080 }
+      }
+      chain masquerading {
+        meta mark & 0x4000 != 0 meta mark set meta mark ^ 0x4000 masquerade fully-random
+        ct status dnat ${table} saddr . ${table} daddr . meta l4proto . th dport @hairpin-connections masquerade fully-random
+      }
+      chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
+    }`;
+}

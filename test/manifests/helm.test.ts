@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { load } from 'js-yaml';
@@ -7,8 +8,9 @@ import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
 import { BINARY } from '../lab/binary.ts';
 import { run } from '../lab/run.ts';
 import { sizes } from '../lab/sizing.ts';
+import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from './audit.ts';
-import { containerIn, type KubernetesObject, theDaemonSet } from './documents.ts';
+import { containerIn, type KubernetesObject, ofKind, theDaemonSet } from './documents.ts';
 import { CHART, helm, NO_HELM, objectsOfChart, rendered, VALUES } from './helm.ts';
 import { KUBERNETES, kustomizationsOf } from './kustomize.ts';
 import { objectsOf } from './support.ts';
@@ -79,7 +81,7 @@ describe('the chart', { skip: NO_HELM }, () => {
       ['--set=config.masqueradeCIDRs={10.0.0.1}'],
       /'\/config\/masqueradeCIDRs\/0'/,
     ],
-    ['an unknown value', ['--set=resources.limits.cpu=1'], /at '': additional properties 'resources' not/],
+    ['an unknown value', ['--set=hostNetwork=false'], /at '': additional properties 'hostNetwork' not/],
     ['a number of CIDRs without a row', ['--set=sizing=2000'], /'\/sizing': value must be one of 1000, 5000/],
     ['hardened without a digest', ['--set=components.hardened=true'], /set image\.digest/],
     [
@@ -142,6 +144,31 @@ describe('the chart', { skip: NO_HELM }, () => {
     assert.notDeepEqual(selectors[0], selectors[1]);
   });
 
+  it('takes what charts usually take', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'values.yaml');
+    await writeFile(file, USUAL);
+    const objects = await objectsOfChart('pool-a', `--values=${file}`);
+    const ofNames = /^ConfigMap x-name-operator is not optional$/;
+    assert.deepEqual(
+      audit(objects).filter((problem) => !ofNames.test(problem)),
+      [],
+    );
+    const text = JSON.stringify(objects);
+    for (const value of new Set(USUAL.match(/\bx-[\w.-]+/g))) assert.ok(text.includes(value), value);
+    const { spec, metadata } = theDaemonSet(objects);
+    assert.deepEqual([metadata.name, metadata.labels?.['team']], ['x-name', 'x-common']);
+    assert.equal(spec.selector.matchLabels['app.kubernetes.io/name'], 'x-label');
+    const { resources, imagePullPolicy } = containerIn(objects) as unknown as Record<string, unknown>;
+    assert.deepEqual(resources, {
+      requests: { cpu: '20m', memory: '48Mi', 'ephemeral-storage': '50Mi' },
+      limits: { memory: '96Mi', cpu: '1' },
+    });
+    assert.equal(imagePullPolicy, 'Always');
+    for (const kind of ['PodMonitor', 'PrometheusRule'] as const)
+      assert.equal(ofKind(kind, objects)[0]?.metadata.labels?.['release'], 'x-stack');
+  });
+
   it('has the rows of the sizing table', async () => {
     for (const { cidrs, limitMiB, flags } of sizes()) {
       const objects = await objectsOfChart(RELEASE, `--set=sizing=${cidrs}`);
@@ -155,6 +182,30 @@ describe('the chart', { skip: NO_HELM }, () => {
     }
   });
 });
+
+/** Each value that begins with x- must be in the objects. */
+const USUAL = `
+image: {pullPolicy: Always}
+imagePullSecrets: [{name: x-secret}]
+nameOverride: x-label
+fullnameOverride: x-name
+commonLabels: {team: x-common}
+podLabels: {pod: x-pod}
+podAnnotations: {pod: x-annotation}
+serviceAccount: {name: x-account, annotations: {role: x-role}}
+priorityClassName: x-priority
+updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}
+revisionHistoryLimit: 3
+resources: {requests: {cpu: 20m}, limits: {cpu: '1'}}
+affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: x-topology}}]}}
+extraArgs: [--accept-foreign=comment=x-author]
+extraEnv: [{name: TZ, value: x-zone}]
+extraVolumes: [{name: x-volume, emptyDir: {}}]
+extraVolumeMounts: [{name: x-volume, mountPath: /x-mounted}]
+components: {podmonitor: true, prometheus-rules: true}
+podMonitor: {interval: 15s, labels: {release: x-stack}}
+prometheusRule: {labels: {release: x-stack}}
+`;
 
 function kustomized(name: string): Promise<readonly KubernetesObject[]> {
   const overlay = join('overlays', name);

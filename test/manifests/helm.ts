@@ -26,7 +26,7 @@ export function helm(...args: readonly string[]): Promise<RunResult> {
 
 /** What the chart renders in kube-system. */
 export function rendered(release: string, ...args: readonly string[]): Promise<string> {
-  return succeed(helm('template', release, CHART, '--namespace=kube-system', ...args));
+  return succeed(helm('template', release, CHART, '--namespace=kube-system', '--skip-tests', ...args));
 }
 
 export async function objectsOfChart(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FAMILIES } from '../kernel/support.ts';
+import { kubeProxyTable } from '../lab/kube-proxy.ts';
 import { NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
@@ -30,18 +31,7 @@ const PATIENCE_MS = 120_000 * RUNS;
 
 const TABLES = ['ip', 'ip6'] as const;
 
-/** A table like that of kube-proxy in nftables mode: what it has marked is masqueraded, and loses the mark. */
-const KUBE_PROXY = forBoth(
-  (ip) => `
-    table ${ip} kube-proxy {
-      chain masquerading {
-        meta mark & 0x4000 == 0 return
-        meta mark set meta mark ^ 0x4000
-        masquerade fully-random
-      }
-      chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
-    }`,
-);
+const KUBE_PROXY = forBoth(kubeProxyTable);
 
 /** Marks what comes from the pod, as kube-proxy does with packets to some Services; counts what leaves with the mark. */
 const MARKS = forBoth(

@@ -28,7 +28,6 @@ const PURE: Readonly<Record<string, 'all' | readonly string[]>> = {
   'node:util': 'all',
   'node:v8': ['getHeapStatistics', 'setFlagsFromString'],
   'node:vm': ['runInNewContext'],
-  'ip-cidr': 'all',
   'js-yaml': 'all',
   'jsonc-parser': 'all',
 };

@@ -33,13 +33,19 @@ describe('the results of the scenarios', () => {
     assert.deepEqual(Object.keys(result?.scenarios ?? {}), ['01-base']);
   });
 
-  it('begin anew for a mode if a version differs', () => {
+  it('begin anew for a cluster if a version differs', () => {
     const run: ClusterResult = {
       ...RESULT,
-      kubernetes: 'v1.35.0',
+      kubernetes: 'v1.34.5',
       scenarios: { '02-swap': { b: 'passed' } },
     };
     assert.deepEqual(withRun([RESULT], run, EXISTING), [run]);
+  });
+
+  it('keep those of another minor version, the newest first', () => {
+    const [older, newest] = ['v1.9.9', 'v1.35.0'].map((kubernetes) => ({ ...RESULT, kubernetes }));
+    assert.ok(older !== undefined && newest !== undefined);
+    assert.deepEqual(withRun([RESULT, older], newest, EXISTING), [newest, RESULT, older]);
   });
 
   it('have the modes in one order', () => {

@@ -1,12 +1,12 @@
 /** Run as a program, it builds the agent's image where it is not there yet, and prints its name. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Docker, startDocker } from '../../image/docker.ts';
-import { importBase, makeCommandIn, ROOT } from '../../image/make.ts';
+import { makeCommand, ROOT } from '../../image/make.ts';
 import { OWN } from '../../image/support.ts';
 import { run, succeed } from '../../lab/run.ts';
+import { toolEnvironment } from '../local/environment.ts';
 
 /** An image of the agent as an archive that `ctr images import` and `kind load image-archive` read. */
 export interface AgentImage {
@@ -23,7 +23,6 @@ export const IMAGE_INPUTS = [
   'cmd',
   'lib',
   'schemas',
-  'Dockerfile.in',
   'LICENSE',
   'Makefile',
   'package-lock.json',
@@ -35,59 +34,14 @@ export async function agentImage(): Promise<AgentImage> {
   const version = await stateOf([...IMAGE_INPUTS, 'test/cluster/lab/image.ts']);
   const built = builtImage(version);
   if (built !== undefined) return built;
-  await using docker = await startDocker();
-  const base = await baseOfOwnLayers(docker);
-  return await makeImage(docker, { tree: ROOT, base, version });
-}
-
-/**
- * Imports a Debian with a line of its own in a file that comes first in each image. So no layer is that of a release: nodes that
- * have the image here pull the whole release, as new nodes do.
- *
- * @param install what else the shell runs in it
- */
-export async function baseOfOwnLayers(docker: Docker, install = 'true'): Promise<string> {
-  const [container, base] = ['base-of-own-layers', 'debian-of-the-test:own-layers'];
-  const script = `echo VARIANT_ID=test >> /usr/lib/os-release && ${install}`;
-  const command = ['sh', '-c', script];
-  await docker.must('run', '--network=none', `--name=${container}`, await importBase(docker), ...command);
-  await docker.must('commit', container, base);
-  return base;
-}
-
-/** What an image is made of. */
-export interface ImageParts {
-  /** The directory of the project. */
-  readonly tree: string;
-  /** The base image. */
-  readonly base: string;
-  readonly version: string;
-  /** More variables for make. */
-  readonly variables?: readonly string[];
-}
-
-/** Runs `make container` in the tree, with the tree's own Node.js first on the path, and saves the image. */
-export async function makeImage(
-  docker: Docker,
-  { tree, base, version, variables = [] }: ImageParts,
-): Promise<AgentImage> {
   const image = imageOf(version);
-  const { file, args } = makeCommandIn(
-    tree,
-    '022',
-    'container',
-    `DOCKER=${docker.client}`,
-    `BASE_IMAGE=${base}`,
-    `VERSION=${version}`,
-    'DOCKER_BUILD_FLAGS=--network=none',
-    ...variables,
-  );
-  const PATH = `${join(tree, 'node_modules/.bin')}:${docker.env['PATH']}`;
-  const env = { ...docker.env, PATH, DOCKER_BUILDKIT: '0' };
-  await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
-  await docker.must('tag', `ip-masq-agent-${OWN}:${version}`, image.name);
+  const env = { ...toolEnvironment(process.env), PATH: process.env['PATH'] ?? '' };
+  await succeed(run(makeCommand('022', 'container', `VERSION=${version}`), env, { timeoutMs: MINUTES_MS }));
   await mkdir(IMAGES, { recursive: true });
-  await docker.must('save', '--output', `${image.archive}.tmp`, image.name);
+  await rm(`${image.archive}.tmp`, { force: true });
+  const from = `oci:${join(ROOT, 'bin/image', OWN, 'oci')}:${version}`;
+  const args = ['copy', '--quiet', from, `docker-archive:${image.archive}.tmp:${image.name}`];
+  await succeed(run({ file: 'skopeo', args }, env, { timeoutMs: MINUTES_MS }));
   await rename(`${image.archive}.tmp`, image.archive);
   return image;
 }
@@ -98,7 +52,7 @@ export function builtImage(version: string): AgentImage | undefined {
   return existsSync(image.archive) ? image : undefined;
 }
 
-function imageOf(version: string): AgentImage {
+export function imageOf(version: string): AgentImage {
   const archive = join(IMAGES, `ip-masq-agent-${version}.tar`);
   return { name: `localhost/ip-masq-agent:${version}`, archive };
 }

@@ -1,10 +1,10 @@
-import { mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { startDocker } from '../../image/docker.ts';
-import { ROOT } from '../../image/make.ts';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type Docker, startDocker } from '../../image/docker.ts';
+import { importBase, makeCommandIn, ROOT } from '../../image/make.ts';
 import { OWN } from '../../image/support.ts';
 import { type Environment, run, succeed } from '../../lab/run.ts';
-import { type AgentImage, baseOfOwnLayers, builtImage, makeImage } from './image.ts';
+import { type AgentImage, builtImage, imageOf } from './image.ts';
 
 /** There is no release yet. This one has all flags that the manifests set. */
 const UNTIL_RELEASED = 'b08799e0b43580fe96abe32d302a54e5b055a982';
@@ -58,4 +58,56 @@ function own(): Environment {
     value === undefined || /^(?:MAKE|MFLAGS|NODE_TEST_)/.test(name) ? [] : [[name, value] as const],
   );
   return Object.fromEntries(given);
+}
+
+/**
+ * Imports a Debian with a line of its own in a file that comes first in each image. So no layer is that of a release: nodes that
+ * have the image here pull the whole release, as new nodes do.
+ *
+ * @param install what else the shell runs in it
+ */
+async function baseOfOwnLayers(docker: Docker, install = 'true'): Promise<string> {
+  const [container, base] = ['base-of-own-layers', 'debian-of-the-test:own-layers'];
+  const script = `echo VARIANT_ID=test >> /usr/lib/os-release && ${install}`;
+  const command = ['sh', '-c', script];
+  await docker.must('run', '--network=none', `--name=${container}`, await importBase(docker), ...command);
+  await docker.must('commit', container, base);
+  return base;
+}
+
+/** What an image is made of. */
+interface ImageParts {
+  /** The directory of the project. */
+  readonly tree: string;
+  /** The base image. */
+  readonly base: string;
+  readonly version: string;
+  /** More variables for make. */
+  readonly variables?: readonly string[];
+}
+
+/** Runs `make container` in the tree, with the tree's own Node.js first on the path, and saves the image. */
+async function makeImage(
+  docker: Docker,
+  { tree, base, version, variables = [] }: ImageParts,
+): Promise<AgentImage> {
+  const image = imageOf(version);
+  const { file, args } = makeCommandIn(
+    tree,
+    '022',
+    'container',
+    `DOCKER=${docker.client}`,
+    `BASE_IMAGE=${base}`,
+    `VERSION=${version}`,
+    'DOCKER_BUILD_FLAGS=--network=none',
+    ...variables,
+  );
+  const PATH = `${join(tree, 'node_modules/.bin')}:${docker.env['PATH']}`;
+  const env = { ...docker.env, PATH, DOCKER_BUILDKIT: '0' };
+  await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
+  await docker.must('tag', `ip-masq-agent-${OWN}:${version}`, image.name);
+  await mkdir(dirname(image.archive), { recursive: true });
+  await docker.must('save', '--output', `${image.archive}.tmp`, image.name);
+  await rename(`${image.archive}.tmp`, image.archive);
+  return image;
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { ROOT } from '../../image/make.ts';
-import { PLAIN_BUILDER, startWorkshop } from '../../image/support.ts';
+import { startWorkshop } from '../../image/support.ts';
 import { CLUSTER_BIN, PROGRAMS } from '../local/options.ts';
 import { IMAGE_INPUTS, stateOf } from './image.ts';
 
@@ -45,7 +45,7 @@ export async function makeRelease(): Promise<string> {
 async function pushTo(directory: string, version: string): Promise<void> {
   // kustomize of the lockfile is for one architecture only; kubectl has another.
   await using workshop = await startWorkshop(version, directory, `${process.env['PATH']}:${PROGRAMS}`);
-  await workshop.make(PLAIN_BUILDER, 'release');
+  await workshop.make('022', 'release');
 }
 
 /** The release in a directory of `makeRelease`. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../lab/run.ts';
 import { goEnvironment, goVersion } from './go.ts';
+import { kubernetesModule } from './module.ts';
 import { HELM_PROGRAM, PROGRAMS, TEST_PROGRAMS } from './options.ts';
 
 const SOURCE = fileURLToPath(new URL('.', import.meta.url));
@@ -32,7 +33,7 @@ interface Build {
   readonly what: string;
   readonly directory: string;
   /** The directory of the Go module. */
-  readonly module: string;
+  module(): Promise<string>;
   /** The value of -ldflags, from the text of go.mod. */
   link(goMod: string): string;
   /** A program changes if one of these does, beside go.mod and go.sum. */
@@ -41,10 +42,12 @@ interface Build {
   commands(directory: string): readonly (readonly string[])[];
 }
 
+const ownModule = () => kubernetesModule(process.env['KUBERNETES'] ?? '');
+
 const CLUSTER: Build = {
   what: 'Kubernetes',
   directory: PROGRAMS,
-  module: SOURCE,
+  module: ownModule,
   link: kubernetesVersion,
   sources: ['kubernetes/main.go', 'pause/main.go'],
   commands: (directory) => [['build', '-o', `${directory}/`, './kubernetes', './pause']],
@@ -53,7 +56,7 @@ const CLUSTER: Build = {
 const TESTS: Build = {
   what: "Kubernetes' own tests",
   directory: TEST_PROGRAMS,
-  module: SOURCE,
+  module: ownModule,
   link: kubernetesVersion,
   sources: ['e2e/e2e_test.go'],
   commands: (directory) => [
@@ -66,7 +69,7 @@ const TESTS: Build = {
 const HELM: Build = {
   what: 'Helm',
   directory: HELM_PROGRAM,
-  module: join(SOURCE, 'helm'),
+  module: async () => join(SOURCE, 'helm'),
   link: helmVersions,
   sources: [],
   commands: (directory) => [['build', '-o', `${directory}/`, 'helm.sh/helm/v3/cmd/helm']],
@@ -90,11 +93,12 @@ export async function buildHelm(say: (line: string) => void): Promise<void> {
 }
 
 async function build(
-  { what, directory, module, link, sources, commands }: Build,
+  { what, directory, module: find, link, sources, commands }: Build,
   say: (line: string) => void,
   finish: (directory: string) => Promise<void>,
 ): Promise<void> {
   const go = await goVersion();
+  const module = await find();
   const goMod = await readFile(join(module, 'go.mod'), 'utf8');
   const flags = ['-mod=readonly', ...FAST_TO_BUILD, `-ldflags=-s -w ${link(goMod)}`];
   const hash = createHash('sha256').update([go, ...flags].join('\n'));

@@ -1,14 +1,14 @@
 import { type Environment, run } from '../../lab/run.ts';
 import { toolEnvironment } from './environment.ts';
 
-const OLDEST_GO = 24;
+const OLDEST_GO = 26;
 
 /** The version of Go, or an error that says what to install. */
 export async function goVersion(): Promise<string> {
   const needed = `a local cluster needs Go 1.${OLDEST_GO} or newer on the path`;
-  const result = await run({ file: 'go', args: ['env', 'GOVERSION'] }, goEnvironment()).catch(
-    () => undefined,
-  );
+  // In its directory, where an older Go gets the one that go.mod asks for.
+  const args = ['env', '-C', import.meta.dirname, 'GOVERSION'];
+  const result = await run({ file: 'go', args }, goEnvironment()).catch(() => undefined);
   const version = result?.stdout.trim();
   if (!version)
     throw new Error(`${needed}, and there is none; install it, or set KUBECONFIG to use another cluster`);

@@ -1,7 +1,6 @@
 /** Run as a program, it says why a local cluster is not to be had here, and fails. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { whyNoDocker } from '../../image/docker.ts';
 import { toolEnvironment } from './environment.ts';
 import { goVersion } from './go.ts';
 import { PLUGIN_DIRECTORIES } from './worker.ts';
@@ -38,9 +37,6 @@ if (import.meta.main)
   try {
     checkRequirements();
     await goVersion();
-    // The agent's image is built by Docker. It needs the rights that a cluster needs too.
-    const why = await whyNoDocker();
-    if (why !== undefined) throw new Error(why);
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     process.exitCode = 1;

@@ -115,7 +115,7 @@ function kubeletConfig(node: Node, pki: string, cgroup: string, address: string 
     authorization: { mode: 'Webhook' },
     address,
     containerRuntimeEndpoint: `unix://${SOCKET}`,
-    // 1.34 is the last version that runs on cgroup v1.
+    // From 1.35 on, kubelet runs on cgroup v1 only if it is told to.
     failCgroupV1: false,
     cgroupDriver: 'cgroupfs',
     cgroupRoot: `/${cgroup}/${node.name}`,

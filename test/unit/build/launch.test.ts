@@ -1,15 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import {
-  dockerfile,
-  ENVIRONMENT,
-  interpreterLine,
-  launcherScript,
-  NODE_FLAGS,
-} from '../../../build/launch.ts';
+import { interpreterLine, launcherScript, NODE_FLAGS } from '../../../build/launch.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
 const SCRIPT =
@@ -62,11 +56,4 @@ describe('the launcher of an archive', () => {
     });
     assert.deepEqual(JSON.parse(printed), [NODE_FLAGS, '1', ['--a', 'b c', '']]);
   });
-});
-
-it('the Dockerfile sets the flags and the environment of a local build', () => {
-  const template = readFileSync(new URL('../../../Dockerfile.in', import.meta.url), 'utf8');
-  const [, line = ''] = /^ENV (.*)$/m.exec(dockerfile(template)) ?? [];
-  for (const [name, value] of Object.entries({ NODE_OPTIONS: `"${NODE_FLAGS.join(' ')}"`, ...ENVIRONMENT }))
-    assert.ok(line.includes(` ${name}=${value}`), line);
 });

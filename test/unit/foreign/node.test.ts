@@ -115,7 +115,7 @@ describe('a node', () => {
       baseChains: [],
       unread: [],
       skipped: [
-        'nftables ip kube-proxy: skipped, because it masquerades only packets that kube-proxy itself has marked',
+        'nftables ip kube-proxy: skipped, because it masquerades only what kube-proxy has marked, and pods that reach themselves through a Service',
       ],
       samePriority: [],
     });

@@ -1,18 +1,27 @@
+{{/* The name of the objects: that of the release, which alerts know. */}}
+{{- define "ip-masq-agent.fullname" -}}
+{{ .Values.fullnameOverride | default .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "ip-masq-agent.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (include "ip-masq-agent.fullname" .) }}
+{{- end }}
+
 {{/* The name of an object of this release: `operator` is ip-masq-operator in the release ip-masq-agent. */}}
 {{- define "ip-masq-agent.nameOf" -}}
 {{ trimSuffix "-agent" .release }}-{{ .suffix }}
 {{- end }}
 
 {{- define "ip-masq-agent.configMapName" -}}
-{{ .Values.configMap.name | default (include "ip-masq-agent.nameOf" (dict "release" .Release.Name "suffix" "operator")) }}
+{{ .Values.configMap.name | default (include "ip-masq-agent.nameOf" (dict "release" (include "ip-masq-agent.fullname" .) "suffix" "operator")) }}
 {{- end }}
 
 {{- define "ip-masq-agent.dualStackName" -}}
-{{ include "ip-masq-agent.nameOf" (dict "release" .Release.Name "suffix" "dual-stack") }}
+{{ include "ip-masq-agent.nameOf" (dict "release" (include "ip-masq-agent.fullname" .) "suffix" "dual-stack") }}
 {{- end }}
 
 {{- define "ip-masq-agent.selector" -}}
-app.kubernetes.io/name: ip-masq-agent
+app.kubernetes.io/name: {{ .Values.nameOverride | default "ip-masq-agent" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
@@ -21,6 +30,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "ip-masq-agent.image" -}}
