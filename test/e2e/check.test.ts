@@ -42,7 +42,7 @@ nonMasqueradeCIDRs:
 masqueradeCIDRs:
   - 172.20.99.0/24 # ${EXAMPLES}config-operator.yaml:21:9
 masqLinkLocal: true # ${EXAMPLES}config-cloud.yaml:19:20
-resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:29:21
+resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:31:21
 
 IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
 config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal config, not always equal rules
