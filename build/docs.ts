@@ -136,7 +136,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
         return [titleOf(result), ...versions, `${passed} of ${outcomes.length} tests`];
       }),
     ),
-    scenarios: scenarioTable(ofNewest(readResults())),
+    scenarios: scenarioTable(readResults()),
     kernels: table(
       ['name', 'kernel', "Debian's version", 'passed'],
       readKernelResults().map(({ name, title, version, checks }) => {
@@ -182,11 +182,6 @@ function kindTable(kinds: readonly (readonly [kind: string, about: (typeof KINDS
   );
 }
 
-/** Those with the newest Kubernetes, which come first. */
-function ofNewest(results: readonly ClusterResult[]): readonly ClusterResult[] {
-  return results.filter((one) => one.kubernetes === results[0]?.kubernetes);
-}
-
 /** A column for each cluster of the tests, and a row for each test. */
 function scenarioTable(results: readonly ClusterResult[]): string {
   const tests = results.flatMap(({ scenarios }) =>
@@ -199,7 +194,7 @@ function scenarioTable(results: readonly ClusterResult[]): string {
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
     .flatMap(([, group]) => group[0] ?? []);
   return table(
-    ['scenario', 'test', ...results.map(titleOf)],
+    ['scenario', 'test', ...results.map((one) => `${one.kubernetes}, ${titleOf(one)}`)],
     rows.map(({ scenario, title }) => [
       `${Number.parseInt(scenario, 10)}`,
       title,

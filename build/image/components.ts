@@ -13,6 +13,8 @@ export interface Component {
   readonly integrity: string | undefined;
   /** Name in the National Vulnerability Database, if scanners cannot guess it. */
   readonly cpe?: string;
+  /** The names of the packages that it needs. */
+  readonly needs: readonly string[];
   /** Software that is built into it: versions by name. */
   readonly parts?: Readonly<Record<string, string>>;
 }
@@ -47,7 +49,8 @@ export function bundledPackages({ outputs }: Metafile): readonly string[] {
  */
 export function npmComponent(root: string, directory: string, { packages }: Lockfile): Component {
   const path = join(root, directory);
-  const { name, version, license: licence } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'));
+  const text = readFileSync(join(path, 'package.json'), 'utf8');
+  const { name, version, license: licence, dependencies = {} } = JSON.parse(text);
   const { version: lockedVersion = 'absent', integrity } = packages[directory] ?? {};
   if (lockedVersion !== version)
     throw new Error(`${directory} is ${version}, but ${lockedVersion} in package-lock.json`);
@@ -64,6 +67,7 @@ export function npmComponent(root: string, directory: string, { packages }: Lock
     licence: typeof licence === 'string' ? licence : undefined,
     licenceTexts: texts.length > 0 ? texts : [noText],
     integrity,
+    needs: Object.keys(dependencies),
   };
 }
 

@@ -12,6 +12,11 @@ interface Subject {
 
 const NAME = 'ip-masq-agent';
 
+interface Dependency {
+  readonly ref: string;
+  readonly dependsOn: readonly string[];
+}
+
 /**
  * The bill of materials of the image: the agent and its npm packages. Two lines are placeholders for Debian's packages,
  * which layers.sh fills in.
@@ -33,7 +38,7 @@ export function sbom(
       component: agent,
     },
     components: ['@DEBIAN_COMPONENTS@', ...models],
-    dependencies: [{ ref: NAME, dependsOn: ['@DEBIAN_REFERENCES@', ...models.map(({ purl }) => purl)] }],
+    dependencies: dependenciesOf(components),
   };
   return `${JSON.stringify(bom, undefined, 2)}\n`;
 }
@@ -47,11 +52,26 @@ export function sbomWithoutDebian(text: string): string {
     ...bom,
     metadata: { timestamp, component: { ...component, type: 'application' } },
     components: bom.components.filter(({ purl }: { purl: string }) => !isOfDebian(purl)),
-    dependencies: [
-      { ref: NAME, dependsOn: bom.dependencies[0].dependsOn.filter((purl: string) => !isOfDebian(purl)) },
-    ],
+    dependencies: bom.dependencies.map(({ ref, dependsOn }: Dependency) => ({
+      ref,
+      dependsOn: dependsOn.filter((purl) => !isOfDebian(purl)),
+    })),
   };
   return `${JSON.stringify(archive, undefined, 2)}\n`;
+}
+
+/** Who needs whom: the agent what no other package needs, and Debian's packages. */
+function dependenciesOf(components: readonly Component[]): readonly object[] {
+  const of = (needed: (name: string) => boolean) => components.filter(({ name }) => needed(name)).map(purlOf);
+  const all = new Set(components.flatMap(({ needs }) => needs));
+  return [
+    { ref: NAME, dependsOn: ['@DEBIAN_REFERENCES@', ...of((name) => !all.has(name))] },
+    ...components.map((one) => ({ ref: purlOf(one), dependsOn: of((name) => one.needs.includes(name)) })),
+  ];
+}
+
+function purlOf({ name, version }: Component): string {
+  return `pkg:npm/${name.replace('@', '%40')}@${version}`;
 }
 
 /** A UUID that two builds of one commit share. */
@@ -61,8 +81,9 @@ function serialNumber(text: string): string {
   return `urn:uuid:${a}-${b}-8${c}-8${d}-${hex.slice(20, 32)}`;
 }
 
-function modelOf({ name, version, licence, integrity, cpe, parts = {} }: Component) {
-  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`;
+function modelOf(component: Component) {
+  const { name, version, licence, integrity, cpe, parts = {} } = component;
+  const purl = purlOf(component);
   return {
     type: 'library',
     name,

@@ -3,6 +3,7 @@
  * Usage: node build/image/stage.ts ARCH VERSION SECONDS LABEL=VALUE..., where SECONDS since the epoch are the time of the build.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
@@ -28,6 +29,8 @@ const ROOT = join(import.meta.dirname, '../..');
 /** CPU names in Node.js's npm packages, by the names of Debian and Docker. */
 const CPUS: Readonly<Record<string, string>> = { amd64: 'x64', arm64: 'arm64' };
 
+const PROGRAMS = readFileSync(join(import.meta.dirname, 'programs.sha256'), 'utf8');
+
 const LABELS = {
   title: 'ip-masq-agent',
   description: "Keeps a Kubernetes node's masquerade rules exactly as its mounted config files say",
@@ -51,9 +54,9 @@ script('fetch.sh', architecture, packages);
 
 const node = `node_modules/node-linux-${cpu}`;
 const prefix = nodePrefix(cpu);
-copyFileSync(join(prefix, node, 'bin/node'), inLayer('node', 'usr/bin/node'));
+copyFileSync(verified(`${node}/bin/node`), inLayer('node', 'usr/bin/node'));
 const native = inLayer('node', 'usr/lib/ip-masq-agent/koffi.node');
-copyFileSync(join(prefix, nativeModule(cpu)), native);
+copyFileSync(verified(nativeModule(cpu)), native);
 chmodSync(native, 0o644);
 
 const program = inLayer('agent', 'usr/lib/ip-masq-agent/ip-masq-agent');
@@ -165,6 +168,18 @@ function nodePrefix(cpu: string): string {
   throw new Error(
     `npm could not get ${basename(node)}, and says nothing, because it is optional: see ~/.npm/_logs`,
   );
+}
+
+/**
+ * The file of an npm package, if it is the one that the repository pins: npm's lockfile has the hash of what it downloaded, but not of
+ * what is installed now.
+ */
+function verified(path: string): string {
+  const file = join(prefix, path);
+  const sum = createHash('sha256').update(readFileSync(file)).digest('hex');
+  if (!PROGRAMS.includes(`${sum}  ${path}\n`))
+    throw new Error(`${file} has not the sum in build/image/programs.sha256`);
+  return file;
 }
 
 /** The component with the text of its licence, which is not in its package. */

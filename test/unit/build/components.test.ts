@@ -19,12 +19,14 @@ const COMPONENT: Component = {
   licence: 'MIT',
   licenceTexts: ['text of a\n'],
   integrity: `sha512-${Buffer.alloc(64, 1).toString('base64')}`,
+  needs: ['b'],
 };
 const WITH_PARTS: Component = {
   ...COMPONENT,
   name: 'b',
   licence: '(MIT OR Apache-2.0)',
   licenceTexts: ['text of b'],
+  needs: ['left-out'],
   parts: { part: '7' },
 };
 
@@ -46,7 +48,7 @@ describe('the packages of a bundle', () => {
     ]);
   });
 
-  const LICENSED = { license: 'MIT' };
+  const LICENSED = { license: 'MIT', dependencies: { b: '^1.0.0' } };
   const LOCKED = { version: '1.0.0', integrity: COMPONENT.integrity ?? '' };
 
   it('have the licence texts of their files and the digest of the lockfile', async () => {
@@ -98,7 +100,11 @@ describe('the bill of materials', () => {
     assert.deepEqual(b.licenses, [{ expression: '(MIT OR Apache-2.0)' }]);
     const parts = b.components.map(({ name, version }: Component) => `${name} ${version}`);
     assert.deepEqual(parts, ['part 7']);
-    assert.deepEqual(bill.dependencies, [{ ref: 'ip-masq-agent', dependsOn: [a['bom-ref'], b['bom-ref']] }]);
+    assert.deepEqual(bill.dependencies, [
+      { ref: 'ip-masq-agent', dependsOn: [a['bom-ref']] },
+      { ref: a['bom-ref'], dependsOn: [b['bom-ref']] },
+      { ref: b['bom-ref'], dependsOn: [] },
+    ]);
   });
 });
 
