@@ -115,7 +115,7 @@ function expiredText(timeouts: Readonly<Record<string, number>>): string {
 
 async function holdingsAnswer(pod: Address): Promise<Answer> {
   using conntrack = new Conntrack();
-  const { holdings, others } = await holdingsOf(filtered(conntrack), pod);
+  const { holdings, others } = await holdingsOf(filtered(conntrack), pod, createIsLocal()(pod));
   const count = holdings.reduce((sum, { inUse }) => sum + inUse, others);
   const lines = truncated(holdings, HOLDINGS_SHOWN, holdingText, (more) => `… and ${more} more destinations`);
   const text = [...lines, `${counted(count, 'connection')} of ${formatAddress(pod)} that leave as the node`];

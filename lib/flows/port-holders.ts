@@ -98,18 +98,21 @@ export function portHolderText({ protocol, source, destination, through, since }
 /**
  * Which ports of the node an address holds, by destination, the most first.
  *
+ * @param isOwn whether it is an address of the node itself, whose connections hold ports without being masqueraded
  * @returns with how many connections to further destinations are left out
  * @throws {NetlinkError}
  */
 export async function holdingsOf(
   read: ReadFiltered,
   { family, value }: Address,
+  isOwn: boolean,
 ): Promise<{ readonly holdings: readonly Holding[]; readonly others: number }> {
   const found = new Map<string, Holding & { inUse: number; readonly ports: number[] }>();
   const filter: FlowFilter = { direction: 'original', family, source: value };
   let others = 0;
   await read(filter, ({ protocol, reply }) => {
-    if (reply.destination === value || reply.destinationPort === undefined) return;
+    const isOfNode = isOwn || reply.destination !== value;
+    if (!isOfNode || reply.destinationPort === undefined) return;
     const destination = endText({ family, value: reply.source }, reply.sourcePort);
     const key = `${protocol} ${reply.destination} ${destination}`;
     let one = found.get(key);

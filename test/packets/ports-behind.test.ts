@@ -105,5 +105,8 @@ describe('the pods behind an address and port', { skip: NO_LAB }, () => {
         await told(`--of=${POD[family]}`),
         new RegExp(`^12 ports of \\S+ to udp \\S+:${PORT}: (?:\\d+, ){9}\\d+, and 2 more\\n`),
       );
+      const own = `IO::Socket::IP->new(Proto => 'udp', PeerHost => '${third}', PeerPort => 53)->send('x')`;
+      await node.run('perl', '-MIO::Socket::IP', '-e', own);
+      assert.match(await told(`--of=${NODE[family]}`), /^1 port of \S+ to udp \S+:53: \d+\n1 connection of /);
     });
 });
