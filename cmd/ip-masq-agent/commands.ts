@@ -154,16 +154,16 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./cleanup.ts')).cleanup,
   }),
   fleet: command({
-    summary: 'ask the agents of all nodes through kubectl: status, doctor, diff or explain',
+    summary: 'ask the agents of all nodes through kubectl: status, doctor, diff, explain or ports',
     details:
       "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is the highest of all nodes, and at least 1 if a node could not be asked.",
     operands: 'COMMAND [ADDRESS…]',
     own: FLEET_FLAGS,
     examples: {
-      'fleet status': 'which nodes differ from the others, and how',
+      'fleet status --context=prod --node-selector=pool=edge':
+        'which nodes of a pool differ from the others, and how',
       'fleet explain --live 10.1.2.3': 'what each node does with packets to the address',
-      'fleet doctor --context=prod --node-selector=pool=edge -o json':
-        'the findings of each node of a pool, for a program',
+      'fleet ports 192.0.2.1:40001 tcp': 'which pods are behind it, asked of the node that has the address',
     },
     load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),

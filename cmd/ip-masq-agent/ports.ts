@@ -6,7 +6,7 @@ import {
   type Holding,
   holdersOf,
   holdingsOf,
-  type PortHolder,
+  portHolderText,
   type ReadFiltered,
 } from '../../lib/flows/port-holders.ts';
 import { PortCounter, type PortUse } from '../../lib/flows/ports-in-use.ts';
@@ -83,7 +83,7 @@ async function holdersAnswer(
   const isOwn = createIsLocal()(end.address);
   const timeouts = await entryTimeouts(protocol, (path) => readFile(path, 'utf8').catch(() => undefined));
   const text = [
-    ...holders.map((one) => `${holderText(one)}\n`),
+    ...holders.map((one) => `${portHolderText(one)}\n`),
     ...(holders.length > 0
       ? [`${counted(holders.length, 'connection')} behind ${asked} now\n`]
       : [`no connection is behind ${asked} now${isOwn ? '' : ', which is not an address of this node'}\n`]),
@@ -104,11 +104,6 @@ function filtered(conntrack: Conntrack): ReadFiltered {
 
 function tooMany(): SystemError {
   return new SystemError(`conntrack holds more than ${MOST_FLOWS} connections: they are not read`);
-}
-
-function holderText({ protocol, source, destination, through, since }: PortHolder): string {
-  const way = `${protocol} ${source} to ${destination}${through === null ? '' : ` through ${through}`}`;
-  return since === null ? way : `${way} since ${since}`;
 }
 
 /** What it means that there is no entry. */

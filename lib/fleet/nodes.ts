@@ -3,6 +3,8 @@ import { type Kubectl, runKubectl } from './kubectl.ts';
 
 export interface FleetNode {
   readonly name: string;
+  /** Those that its status names: mostly one of each family, and its host name. */
+  readonly addresses: readonly string[];
   readonly pod: AgentPod | undefined;
 }
 
@@ -18,6 +20,8 @@ interface AgentPod {
 
 /** Bytes of a list of nodes or pods: enough for 10,000. */
 const LONGEST_LIST = 64 * 2 ** 20;
+
+const NODE_LINES = '{range .items[*]}{.metadata.name}{"\\t"}{.status.addresses[*].address}{"\\n"}{end}';
 
 /** What is asked for of each pod, in a line of its own, instead of all. kubectl writes what is not a text as JSON. */
 const POD_LINES =
@@ -36,7 +40,7 @@ export async function listNodes(
   ofNodes: string,
 ): Promise<readonly FleetNode[]> {
   const [nodes, pods] = await Promise.all([
-    list(kubectl, 'nodes', ofNodes, 'name'),
+    list(kubectl, 'nodes', ofNodes, `jsonpath=${NODE_LINES}`),
     list(kubectl, 'pods', ofPods, `jsonpath=${POD_LINES}`),
   ]);
   if (nodes.length === 0)
@@ -48,7 +52,10 @@ export async function listNodes(
   // The best comes last, and wins.
   const found = pods.map(podOf).toSorted((one, other) => one.rank - other.rank);
   const byNode = new Map(found.map((pod) => [pod.node, pod]));
-  return nodes.map((line) => line.replace(/^node\//, '')).map((name) => ({ name, pod: byNode.get(name) }));
+  return nodes.map((line) => {
+    const [name = '', addresses = ''] = line.split('\t');
+    return { name, addresses: addresses.split(' '), pod: byNode.get(name) };
+  });
 }
 
 async function list(kubectl: Kubectl, what: string, selector: string, output: string) {

@@ -90,6 +90,11 @@ function holderOf({ family, protocol, original, reply, began }: TimedFlow): Port
   };
 }
 
+export function portHolderText({ protocol, source, destination, through, since }: PortHolder): string {
+  const way = `${protocol} ${source} to ${destination}${through === null ? '' : ` through ${through}`}`;
+  return since === null ? way : `${way} since ${since}`;
+}
+
 /**
  * Which ports of the node an address holds, by destination, the most first.
  *

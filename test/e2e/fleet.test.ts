@@ -37,6 +37,8 @@ const TIMEOUT_S = 20;
 /** A node, and the status of its pod's container; no pod if that is absent. */
 interface Member {
   readonly name: string;
+  /** Those that the status of the node names. */
+  readonly addresses?: readonly string[];
   readonly container?: object;
   readonly daemonSet?: string;
   readonly behaviour?: Behaviour;
@@ -96,7 +98,8 @@ describe('fleet', () => {
   async function cluster(name: string, members: readonly Member[]): Promise<string> {
     const answers = join(dir, name);
     await mkdir(answers);
-    await writeFile(join(answers, 'nodes'), members.map((one) => `node/${one.name}\n`).join(''));
+    const nodes = members.map((one) => `${one.name}\t${(one.addresses ?? []).join(' ')}\n`);
+    await writeFile(join(answers, 'nodes'), nodes.join(''));
     const lines = members.flatMap((one) =>
       one.container
         ? [
@@ -295,6 +298,41 @@ describe('fleet', () => {
     );
   });
 
+  it('asks the node that has an address who is behind a port of it, or all nodes if none names it', async () => {
+    const end = '192.0.2.1:40001';
+    const one = {
+      protocol: 'tcp',
+      source: '10.244.1.2:51544',
+      destination: '203.0.113.9:443',
+      through: null,
+      since: null,
+    };
+    const member = (name: string, isOwn: boolean, addresses: readonly string[]): Member => {
+      const answer = { end, isOwn, connections: isOwn ? [one] : [], timeouts: {} };
+      return { ...answering(name, 'ports', answer), addresses };
+    };
+    const members = [member('a', true, ['192.0.2.1', 'host-a']), member('b', false, ['192.0.2.2', 'host-b'])];
+    const answers = await cluster('behind', members);
+    const found = await run(answers, 'ports', end, 'tcp');
+    const line = '  tcp 10.244.1.2:51544 to 203.0.113.9:443';
+    assert.equal(found.stdout, `1 node: a\n${line}\n\n1 group: 1 = 1 node\n`);
+    assert.match(
+      await readFile(join(answers, 'calls'), 'utf8'),
+      / ports --output=json 192\.0\.2\.1:40001 tcp$/m,
+    );
+    const unnamed = await cluster(
+      'unnamed',
+      members.map((each) => ({ ...each, addresses: [] })),
+    );
+    const { stdout } = await run(unnamed, 'ports', end);
+    assert.match(
+      stdout,
+      /^1 node: a\n {2}tcp .*\n\n1 node: b\n {2}192\.0\.2\.1:40001 is not of this node\n/m,
+    );
+    for (const words of [['ports'], ['ports', '192.0.2.1'], ['ports', end, 'tcp', 'udp']])
+      assert.equal((await run(answers, ...words)).code, 2);
+  });
+
   it('says in words what is not enabled, invalid, or not as the config says', async () => {
     const { decidedBy, live } = explained('masqueraded', '192.0.2.0/24');
     const told = async (name: string, one: object) => {
@@ -377,7 +415,7 @@ describe('fleet', () => {
     const flags = ['--context=c', '-n', 'ns', '-l', 'a=b', '--node-selector=c=d'];
     assert.equal((await run(answers, 'explain', '--live', '10.1.2.3', ...flags)).code, 0);
     const calls = (await readFile(join(answers, 'calls'), 'utf8')).split('\n').toSorted().join('\n');
-    assert.match(calls, /^--namespace=ns --context=c get nodes --selector=c=d --output=name$/m);
+    assert.match(calls, /^--namespace=ns --context=c get nodes --selector=c=d --output=jsonpath=/m);
     assert.match(calls, /^--namespace=ns --context=c get pods --selector=a=b --output=jsonpath=/m);
     assert.match(calls, / -- ip-masq-agent explain --live --output=json 10\.1\.2\.3$/m);
   });
@@ -447,7 +485,7 @@ describe('fleet', () => {
       (await run(answers, 'status')).stderr,
       /^ip-masq-agent: no node has the labels .*--node-selector\n$/,
     );
-    await writeFile(join(answers, 'nodes'), 'node/a\n');
+    await writeFile(join(answers, 'nodes'), 'a\t\n');
     assert.match(
       (await run(answers, 'status')).stderr,
       /^ip-masq-agent: no pod has the labels .*--namespace or /,

@@ -1,4 +1,5 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
+import { type PortHolder, portHolderText } from '../../../lib/flows/port-holders.ts';
 import { type AgentState, stateLines } from '../../../lib/status/state.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
 import { counted, truncated } from '../../../lib/text/words.ts';
@@ -59,6 +60,13 @@ interface Live {
   readonly foreign: readonly { readonly author: string }[];
 }
 
+/** The same of ports with an address and port. */
+interface PortAnswer {
+  readonly end: string;
+  readonly isOwn: boolean;
+  readonly connections: readonly PortHolder[];
+}
+
 const MOST_RANGES = 5;
 /** How many rules are shown: the last, because the first are the same in all nodes. */
 const MOST_RULES = 3;
@@ -68,7 +76,7 @@ const MOST_RULES = 3;
  *
  * @throws {TypeError} if it has not
  */
-export const SUMMARIES = { status, doctor, diff, explain } as const;
+export const SUMMARIES = { status, doctor, diff, explain, ports } as const;
 
 function status(answer: object): Summary {
   const state = answer as AgentState;
@@ -130,6 +138,13 @@ function explain(answer: object): Summary {
     key: key.join('\n'),
     unseen: told.filter(({ isUnseen }) => isUnseen).map(({ asked }) => asked),
   };
+}
+
+function ports(answer: object): Summary {
+  const { end, isOwn, connections } = answer as PortAnswer;
+  if (connections.length > 0) return { lines: connections.map(portHolderText) };
+  const none = `no connection is behind ${end} now; its entry may have expired`;
+  return { lines: [isOwn ? none : `${end} is not of this node`] };
 }
 
 function verdictText(one: Explanation): string {
