@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { release } from 'node:os';
-import { formatAddress } from '../../lib/cidr/address.ts';
+import { type Address, formatAddress } from '../../lib/cidr/address.ts';
 import {
   type End,
   type Holding,
@@ -73,7 +73,7 @@ function isProtocol(text: string): text is keyof typeof IPPROTO {
 }
 
 async function holdersAnswer(
-  end: Required<End> & { readonly port: number },
+  end: Parameters<typeof holdersOf>[1],
   protocol: keyof typeof IPPROTO | undefined,
   to: End | undefined,
 ): Promise<Answer> {
@@ -97,7 +97,8 @@ function filtered(conntrack: Conntrack): ReadFiltered {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   const asksKernel = major > 5 || (major === 5 && minor >= 17);
   return async (filter, take) => {
-    if (!asksKernel && conntrack.flowCount() > MOST_FLOWS) throw tooMany();
+    const readsAll = !asksKernel || (filter.family === 'IPv6' && filter.protocol === undefined);
+    if (readsAll && conntrack.flowCount() > MOST_FLOWS) throw tooMany();
     await conntrack.flowsWith(filter, asksKernel, take);
   };
 }
@@ -112,7 +113,7 @@ function expiredText(timeouts: Readonly<Record<string, number>>): string {
   return `an entry lives for a while after the last packet (${lives.join(', ')}); who was behind it earlier only a log of flows can say\n`;
 }
 
-async function holdingsAnswer(pod: NonNullable<End['address']>): Promise<Answer> {
+async function holdingsAnswer(pod: Address): Promise<Answer> {
   using conntrack = new Conntrack();
   const { holdings, others } = await holdingsOf(filtered(conntrack), pod);
   const count = holdings.reduce((sum, { inUse }) => sum + inUse, others);
@@ -125,9 +126,9 @@ async function holdingsAnswer(pod: NonNullable<End['address']>): Promise<Answer>
 }
 
 function holdingText({ protocol, address, destination, inUse, ports: some }: Holding): string {
-  const shown = truncated(some, PORTS_SHOWN, String).join(', ');
-  const more = inUse > PORTS_SHOWN ? `, and ${inUse - PORTS_SHOWN} more` : '';
-  return `${counted(inUse, 'port')} of ${address} to ${protocol} ${destination}: ${shown}${more}`;
+  const shown = some.slice(0, PORTS_SHOWN);
+  const more = inUse > shown.length ? `, and ${inUse - shown.length} more` : '';
+  return `${counted(inUse, 'port')} of ${address} to ${protocol} ${destination}: ${shown.join(', ')}${more}`;
 }
 
 interface Uses {

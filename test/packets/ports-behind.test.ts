@@ -7,7 +7,10 @@ import { succeed } from '../lab/run.ts';
 import { PORT } from '../lab/volley.ts';
 import { NO_LAB } from './support.ts';
 
-const TO = { IPv4: ['203.0.113.9', '203.0.113.10'], IPv6: ['2606:4700::1', '2606:4700::2'] } as const;
+const TO = {
+  IPv4: ['203.0.113.9', '203.0.113.10', '203.0.113.11'],
+  IPv6: ['2606:4700::1', '2606:4700::2', '2606:4700::3'],
+} as const;
 /** What kube-proxy would translate to the first destination. */
 const SERVICE = { IPv4: '198.51.100.1', IPv6: '2606:ffff::1' } as const;
 
@@ -37,7 +40,7 @@ describe('the pods behind an address and port', { skip: NO_LAB }, () => {
       const set = '/proc/sys/net/netfilter/nf_conntrack_timestamp';
       const text = (address: string, port: number) =>
         family === 'IPv4' ? `${address}:${port}` : `[${address}]:${port}`;
-      const [first, second] = TO[family];
+      const [first, second, third] = TO[family];
       const send = (port: number, protocol: 'tcp' | 'udp', to: readonly string[]) =>
         network.sourcesSeen(to, { protocol, source: { address: POD[family], port } });
       const sent = await send(20_001, 'udp', [second]);
@@ -94,6 +97,13 @@ describe('the pods behind an address and port', { skip: NO_LAB }, () => {
       assert.match(
         await told(`--of=${POD[family]}`),
         new RegExp(`^1 port of \\S+ to \\w+ \\S+:${PORT}: 40001\\n(?:.*\\n){2}3 connections of `),
+      );
+      const ownPorts = `flush ruleset\n${RULES.replaceAll(' to :40001', '')}`;
+      await succeed(node.box.run('nft', ['-f', '-'], { input: ownPorts }));
+      for (let port = 21_000; port < 21_012; port += 1) await send(port, 'udp', [third]);
+      assert.match(
+        await told(`--of=${POD[family]}`),
+        new RegExp(`^12 ports of \\S+ to udp \\S+:${PORT}: (?:\\d+, ){9}\\d+, and 2 more\\n`),
       );
     });
 });
