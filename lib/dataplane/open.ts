@@ -76,7 +76,10 @@ async function openInstead(
     return await fallBack(other);
   }
   const flag = iptablesFlag(options);
-  return { dataplane, fallBack, ...(flag && { warning: `${flag} has no effect; remove it: ${reason}` }) };
+  if (flag) return { dataplane, fallBack, warning: `${flag} has no effect; remove it: ${reason}` };
+  // Others need the table too, and nobody else may tell of it.
+  const isBroken = error.failure === 'unusable';
+  return { dataplane, fallBack, ...(isBroken && { warning: `${error.message}; ${error.remedy}` }) };
 }
 
 /**

@@ -29,6 +29,7 @@ import {
   foreignFindings,
   holderFindings,
   leftoverFindings,
+  natFindings,
   orderFindings,
   ownRuleFindings,
 } from './rule-findings.ts';
@@ -124,6 +125,7 @@ async function examineKernel(
         ...(await foreignFindings(node, policies, acceptForeign)),
       ];
     });
+    await collect(() => natFindings(host, dataplane, families));
     for (const family of families)
       await collect(() => bothModesFindings(host, [...used, ...others], family), family);
     for (const location of others)

@@ -35,6 +35,8 @@ export const FINDING_MEANING = {
   'kube-proxy-order':
     'kube-proxy uses nftables, the agent iptables: which rules run first depends on restarts',
   'bpf-masquerade': 'BPF programs may masquerade past all rules',
+  'nat-unusable':
+    'another program has made the table nat of iptables so that rules in it have no effect, or drop what they do not masquerade',
   'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',

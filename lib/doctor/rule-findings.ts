@@ -13,6 +13,7 @@ import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
+import { natObstacle } from '../dataplane/iptables/observe.ts';
 import { noAnswer } from '../dataplane/netlink.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import { authorOf, isAccepted } from '../foreign/author.ts';
@@ -120,6 +121,23 @@ export function orderFindings({ samePriority }: NodeRules, accepted: readonly st
 }
 
 const SHOWN = 3;
+
+/** What makes `nat` useless to all programs that have rules in it, such as kube-proxy, if the agent itself has taken nftables. */
+export async function natFindings(
+  { netlink }: Pick<Host, 'netlink'>,
+  dataplane: Pick<Dataplane, 'iptables'>,
+  families: readonly Family[],
+): Promise<readonly Finding[]> {
+  if (dataplane.iptables?.mode === 'nft') return [];
+  const findings: Finding[] = [];
+  for (const family of families) {
+    const found = await netlink?.use(async (requests) => await natObstacle(requests, family)).catch(noAnswer);
+    if (found === undefined) continue;
+    const { message, remedy } = found;
+    findings.push({ kind: 'nat-unusable', family, message, evidence: [], remedy });
+  }
+  return findings;
+}
 
 /**
  * The finding that both modes hold rules: most programs see the rules of one mode, but the kernel applies both.

@@ -97,6 +97,10 @@ describe('the agent with --backend=auto', () => {
     const { code, stderr } = await node.agent('--once');
     assert.equal(code, 0, stderr);
     assert.match(stderr, /using nftables: iptables does not work here: the table ip nat is dormant/);
+    assert.match(stderr, /"warn",.*the table ip nat is dormant.*; find out which program/);
+    const { code: found, stdout } = await node.agent('doctor');
+    assert.equal(found, 4);
+    assert.match(stdout, /nat-unusable \(IPv4\): the table ip nat is dormant/);
     assert.match(await node.nft('list table ip ip-masq-agent'), /masquerade/);
     assert.doesNotMatch(await node.nft('list table ip nat'), /IP-MASQ-AGENT/);
   });

@@ -216,6 +216,17 @@ async function foreignCaller(
 /** NFT_TABLE_F_DORMANT, NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC and NF_DROP. */
 const [DORMANT, POSTROUTING_HOOK, SOURCE_NAT, DROP] = [1, 4, 100, 0];
 
+/** What another program has made of `nat` so that rules of iptables do not have their effect; undefined if nothing. */
+export async function natObstacle(
+  requests: Pick<Requests, 'table' | 'chain'>,
+  family: Family,
+): Promise<DataplaneError | undefined> {
+  const table = await requests.table({ family, table: 'nat' });
+  return (
+    table && obstacleIn(family, table, await requests.chain({ family, table: 'nat', chain: 'POSTROUTING' }))
+  );
+}
+
 /** Another program has made table or chain so that rules do not have their effect. iptables shows the policy alone. */
 function obstacleIn(
   family: Family,

@@ -138,8 +138,8 @@ describe('the doctor', () => {
   });
 
   it('finds each kind here', () => {
-    // Only nf_tables can have such a rule, which is read over netlink.
-    all.add('stateless-nat');
+    // These are read over netlink alone.
+    all.add('stateless-nat').add('nat-unusable');
     assert.deepEqual([...all].toSorted(), Object.keys(FINDING_MEANING).toSorted());
   });
 });
