@@ -22,7 +22,9 @@ export async function status({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
 function stateOf(holder: Holder): AgentState {
   if (holder.kind === 'none') throw new SystemError('no agent runs in this network namespace; see its log');
   if (holder.kind === 'unproven')
-    throw new SystemError(`no agent answers: ${holder.reason}; run the command as root in its pod`);
+    throw new SystemError(
+      `no agent answers: ${holder.reason}; run the command as root in its pod, or see who has the lock: ss -xlp src @ip-masq-agent`,
+    );
   const { state } = holder.introduction ?? {};
   if (state === undefined)
     throw new SystemError(

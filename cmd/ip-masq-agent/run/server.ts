@@ -5,6 +5,7 @@ import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
+import { writeTerminationMessage } from '../../../lib/log/termination.ts';
 import { conntrackTable } from '../../../lib/node/conntrack-table.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
@@ -55,16 +56,25 @@ export async function startServer({ flags, log, status, recorder, host, interval
     const address = flags[flag];
     if (address === '') return;
     const notices = new Notices(log);
+    // Without the probes, kubelet ends the agent, which has exit code 0 then and nothing else to say.
+    let isNoted = false;
+    const note = (lines: readonly string[]) =>
+      void writeTerminationMessage(flags['termination-log'], lines).catch(() => {});
     metrics.add('listen_failures_total', { listener }, 0);
     await serve({
       address,
       flag: `--${flag}`,
       routes: served,
       signal: stopSignal,
-      onListening: () => log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`),
+      onListening() {
+        log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`);
+        if (isNoted) note([]);
+      },
       onFailure({ message }) {
         notices.updateWarnings([`${message}; the agent keeps the rules, and tries again to listen`]);
         metrics.add('listen_failures_total', { listener });
+        isNoted = listener === 'metrics';
+        if (isNoted) note([message]);
       },
       onError: (error) =>
         log.error({ err: error }, 'the metrics server has failed; the agent still keeps the rules'),
