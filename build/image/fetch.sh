@@ -13,7 +13,8 @@ grep -v '^#' packages.lock | while read -r sum path; do
   is_right() { [ -e "$1" ] && echo "$sum  $1" | sha256sum --check --status; }
   ! is_right "$file" || continue
   for archive in "${DEBIAN_ARCHIVE:-http://deb.debian.org/debian}" "$snapshot"; do
-    curl --fail --silent --location --retry 3 --output "$file.new" "$archive/$path" && is_right "$file.new" || continue
+    curl --fail --silent --location --retry 3 --output "$file.new" "$archive/$path" || continue
+    is_right "$file.new" || continue
     mv "$file.new" "$file"
     continue 2
   done

@@ -25,7 +25,7 @@ done
 
 # Without its table of symbols, a seventh of it.
 case $arch in amd64) cpu=x86_64 ;; arm64) cpu=aarch64 ;; esac
-strip=strip
+strip='strip'
 [ "$cpu" = "$(uname -m)" ] || strip=$cpu-linux-gnu-strip
 "$strip" --strip-all layers/node/usr/bin/node
 
@@ -45,7 +45,7 @@ strip=strip
     shift
     for name in $(readelf --dynamic "$file" 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
       for library in usr/lib/*-linux-gnu*/"$name" usr/lib*/"$name"; do
-        [ -e "$library" ] && [ ! -e "$root/$library" ] || continue
+        if [ ! -e "$library" ] || [ -e "$root/$library" ]; then continue; fi
         cp --archive --parents "$library" "$root"
         target=$(readlink "$library") && cp --archive --parents "${library%/*}/$target" "$root"
         set -- "$@" "$library"
@@ -56,7 +56,7 @@ strip=strip
   for doc in usr/share/doc/*; do
     if [ -L "$doc" ]; then cp --archive --parents "$doc" "$root"; else cp --parents "$doc/copyright" "$root"; fi
   done
-  for text in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]' usr/share/doc/*/copyright | sort -u); do
+  grep -oh '/usr/share/common-licenses/[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9]' usr/share/doc/*/copyright | sort -u | while read -r text; do
     [ ! -e ".$text" ] || cp --parents "${text#/}" "$root"
   done
 )

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lists/partial" "$work/archives/partial"
 : > "$work/status"
-signed=[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]
+signed='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
 echo "deb $signed $archive $suite main" > "$work/sources.list"
 echo "deb $signed $archive-security $suite-security main" >> "$work/sources.list"
 {

@@ -103,7 +103,7 @@ export function release(get: () => ImageLab): void {
     const read = (path: string) => readFileSync(join(chart, path), 'utf8');
     const { image } = load(read('values.yaml')) as { readonly image: object };
     const [repository, digest] = pinned().split('@');
-    assert.deepEqual(image, { repository, tag: '', digest });
+    assert.deepEqual(image, { repository, tag: '', digest, pullPolicy: 'IfNotPresent' });
     const about = load(read('Chart.yaml')) as { readonly version: string; readonly appVersion: string };
     assert.deepEqual([`v${about.version}`, about.appVersion], [get().version, get().version]);
     const source = join(ROOT, 'examples/helm/ip-masq-agent');

@@ -154,10 +154,12 @@ describe('Prometheus', { concurrency: true }, () => {
       () => 'a refused config',
     );
     const hash = (await prometheus.query(refused))[0]?.metric['hash'] ?? '';
-    const labels = { severity: 'critical', namespace: POD.namespace };
+    const labels = { severity: 'warning', namespace: POD.namespace };
     await fires(prometheus, [
       { name: 'IpMasqAgentAssertionBroken', labels },
       { name: 'IpMasqAgentConfigRefused', labels: { ...labels, hash } },
+      // This agent has no --state-dir.
+      { name: 'IpMasqAgentNoLastValidConfig', labels: { ...labels, severity: 'critical' } },
     ]);
     await stop(agent);
   });
