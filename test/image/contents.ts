@@ -304,7 +304,12 @@ export function contents(get: () => ImageLab): void {
   it('are pushed under one name for all machines', async () => {
     const { docker, registry, version } = get();
     const name = `docker://${registry}/ip-masq-agent:${version}`;
-    const { stdout, stderr } = await docker.node.run('skopeo', ['inspect', '--raw', '--tls-verify=false', name]);
+    const { stdout, stderr } = await docker.node.run('skopeo', [
+      'inspect',
+      '--raw',
+      '--tls-verify=false',
+      name,
+    ]);
     assert.equal(stderr, '');
     const { manifests } = JSON.parse(stdout) as {
       readonly manifests: readonly { readonly platform: { readonly architecture: string } }[];
