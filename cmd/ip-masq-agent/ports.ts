@@ -118,7 +118,7 @@ async function holdingsAnswer(pod: Address): Promise<Answer> {
   const { holdings, others } = await holdingsOf(filtered(conntrack), pod, createIsLocal()(pod));
   const count = holdings.reduce((sum, { inUse }) => sum + inUse, others);
   const lines = truncated(holdings, HOLDINGS_SHOWN, holdingText, (more) => `… and ${more} more destinations`);
-  const text = [...lines, `${counted(count, 'connection')} of ${formatAddress(pod)} that leave as the node`];
+  const text = [...lines, `${counted(count, 'connection')} of ${formatAddress(pod)} with ports of the node`];
   return {
     json: { pod: formatAddress(pod), holdings, others },
     text: text.map((line) => `${line}\n`).join(''),
