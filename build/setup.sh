@@ -27,7 +27,7 @@ fi
 if [ "${1:-}" = image ]; then
   wanted="$wanted $image"
 fi
-if [ "${1:-}" = other ]; then
+if [ "${1:-}" = other ] || [ "${1:-}" = all ]; then
   wanted="$wanted $image qemu-aarch64:qemu-user"
   case $(uname -m) in
     aarch64) wanted="$wanted x86_64-linux-gnu-strip:binutils-x86-64-linux-gnu" ;;
@@ -37,7 +37,7 @@ fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
-  qemu-aarch64:qemu-user pre-commit:pre-commit git:git shellcheck:shellcheck
+  pre-commit:pre-commit git:git shellcheck:shellcheck
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 fi
 
