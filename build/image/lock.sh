@@ -4,7 +4,7 @@
 # Usage: lock.sh SUITE
 set -eu
 suite=$1
-archive=${DEBIAN_ARCHIVE:-http://deb.debian.org/debian}
+archive=${DEBIAN_ARCHIVE:-$("$(dirname "$0")/archive.sh")}
 lock=$(dirname "$0")/packages.lock
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,7 +15,7 @@ echo "deb $signed $archive $suite main" > "$work/sources.list"
 echo "deb $signed $archive-security $suite-security main" >> "$work/sources.list"
 {
   echo "# What of Debian $suite is in the image: sha256 and path in the archive. Written by lock.sh; see \`make debian-lock\`."
-  echo "# snapshot: http://snapshot.debian.org/archive/debian/$(date --utc +%Y%m%dT000000Z)"
+  echo "# day: $(date --utc +%Y-%m-%d)"
   for arch in amd64 arm64; do
     apt() {
       apt-get -qq -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists" \

@@ -78,18 +78,18 @@ async function holdersAnswer(
   to: End | undefined,
 ): Promise<Answer> {
   using conntrack = new Conntrack();
-  const holders = await holdersOf(filtered(conntrack), end, protocol, to);
+  const { holders, others } = await holdersOf(filtered(conntrack), end, protocol, to);
   const asked = endText(end.address, end.port);
   const isOwn = createIsLocal()(end.address);
   const timeouts = await entryTimeouts(protocol, (path) => readFile(path, 'utf8').catch(() => undefined));
   const text = [
     ...holders.map((one) => `${portHolderText(one)}\n`),
     ...(holders.length > 0
-      ? [`${counted(holders.length, 'connection')} behind ${asked} now\n`]
+      ? [`${counted(holders.length + others, 'connection')} behind ${asked} now\n`]
       : [`no connection is behind ${asked} now${isOwn ? '' : ', which is not an address of this node'}\n`]),
     ...(holders.length > 0 || !isOwn ? [] : [expiredText(timeouts)]),
   ];
-  return { json: { end: asked, isOwn, connections: holders, timeouts }, text: text.join('') };
+  return { json: { end: asked, isOwn, connections: holders, others, timeouts }, text: text.join('') };
 }
 
 /** Reads flows as `flowsWith` does. A larger table is left alone where the kernel would tell all of it. */

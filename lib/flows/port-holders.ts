@@ -33,14 +33,15 @@ export interface Holding {
 /** Reads the flows that have the values. */
 export type ReadFiltered = (filter: FlowFilter, take: (flow: TimedFlow) => void) => Promise<void>;
 
-/** More are only counted. */
-const [MOST_HOLDINGS, MOST_PORTS] = [10_000, 100];
+/** More are only counted: any program of the node can have as many as conntrack holds. */
+const [MOST_HOLDERS, MOST_HOLDINGS, MOST_PORTS] = [10_000, 10_000, 100];
 
 /**
  * Who is behind an address and port of the node. One port can have several connections, each to another destination.
  *
  * @param protocol any with ports if it is undefined
  * @param to only connections to there
+ * @returns with how many connections are left out
  * @throws {NetlinkError}
  */
 export async function holdersOf(
@@ -48,9 +49,10 @@ export async function holdersOf(
   { address, port }: { readonly address: Address; readonly port: number },
   protocol: keyof typeof IPPROTO | undefined,
   to: End | undefined,
-): Promise<readonly PortHolder[]> {
+): Promise<{ readonly holders: readonly PortHolder[]; readonly others: number }> {
   const { family, value: destination } = address;
-  const found: PortHolder[] = [];
+  const holders: PortHolder[] = [];
+  let others = 0;
   for (const number of protocol === undefined ? Object.values(IPPROTO) : [IPPROTO[protocol]]) {
     const filter = {
       direction: 'reply',
@@ -60,10 +62,12 @@ export async function holdersOf(
       destinationPort: port,
     } as const;
     await read(filter, (flow) => {
-      if (to === undefined || goesTo(flow, to)) found.push(holderOf(flow));
+      if (to !== undefined && !goesTo(flow, to)) return;
+      if (holders.length < MOST_HOLDERS) holders.push(holderOf(flow));
+      else others += 1;
     });
   }
-  return found;
+  return { holders, others };
 }
 
 function goesTo({ family, original, reply }: TimedFlow, { address, port }: End): boolean {
