@@ -10,7 +10,7 @@ import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, KEYS, type KeyKind } from '../lib/config/keys.ts';
 import { CONFLICT_KINDS, KINDS, type ProblemKind } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
-import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
+import { METRIC_PREFIX, METRICS, Metrics } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
 import { exampleRules } from '../test/prometheus/support.ts';
@@ -84,6 +84,18 @@ spec:
 ${groups.replaceAll(/^(?=.)/gm, '  ')}`;
 }
 
+const OWN_METRICS = Object.entries(METRICS).map(([name, { type, labels, help }]) => [
+  `\`${METRIC_PREFIX}${name}\``,
+  type,
+  labels.map((label) => `\`${label}\``).join(', '),
+  help,
+]);
+
+/** As a scrape has them. */
+const PROCESS_METRICS = [
+  ...(await new Metrics().text()).matchAll(/^# HELP (process_\w+) (.*)\n# TYPE \w+ (\w+)$/gm),
+].map(([, name = '', help = '', type = '']) => [`\`${name}\``, type, '', help]);
+
 /** The generated tables by name. */
 export function generatedTables(): Readonly<Record<string, string>> {
   return {
@@ -117,15 +129,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
       ['finding', 'meaning'],
       Object.entries(FINDING_MEANING).map(([kind, meaning]) => [`\`${kind}\``, meaning]),
     ),
-    metrics: table(
-      ['metric', 'type', 'labels', 'meaning'],
-      Object.entries(METRICS).map(([name, { type, labels, help }]) => [
-        `\`${METRIC_PREFIX}${name}\``,
-        type,
-        labels.map((label) => `\`${label}\``).join(', '),
-        help,
-      ]),
-    ),
+    metrics: table(['metric', 'type', 'labels', 'meaning'], [...OWN_METRICS, ...PROCESS_METRICS]),
     alerts: alertTable(),
     clusters: table(
       ['cluster', 'Kubernetes', 'kernel', 'container runtime', 'passed'],
