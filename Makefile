@@ -15,6 +15,8 @@ ALL_ARCH := amd64 arm64
 DOCKER ?=
 # If everything is installed, `make SETUP=true` skips the set-up.
 SETUP := build/setup.sh
+# For owner: a user or an organisation on GitHub.
+OWNER ?=
 # More flags for `skopeo copy`, such as --dest-tls-verify=false for a registry without TLS.
 PUSH_FLAGS ?=
 # The build time in the image's metadata, and the time of the agent's files in it; see reproducible-builds.org.
@@ -62,7 +64,7 @@ export PEER_V2_SOURCE ?=
 FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench soak fuzz mutants faults clean version context need-registry need-version
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench soak fuzz mutants faults clean version owner context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -196,6 +198,9 @@ clean: ## remove what builds created
 
 version: ## print the version of a build
 	@echo $(VERSION)
+
+owner: ## write the owner of the repository on GitHub to all files, once: make owner OWNER=name
+	@node build/owner.ts '$(OWNER)'
 
 $(VALIDATOR): $(wildcard lib/config/*key*.ts) build/schemas.ts build/compile-schema.ts | setup
 	node build/compile-schema.ts

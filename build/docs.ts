@@ -16,6 +16,7 @@ import { type KernelResult, readKernelResults } from '../test/kernels/results.ts
 import { exampleRules } from '../test/prometheus/support.ts';
 import { chartValuesSchema } from './chart-values.ts';
 import { dashboard } from './dashboard.ts';
+import { schemaAddress } from './repository.ts';
 import { configSchema, mergedSchema } from './schemas.ts';
 import { terminalPicture } from './terminal.ts';
 
@@ -29,6 +30,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** The files that are generated, or have generated parts, by their path. */
 export function generatedFiles(): Readonly<Record<string, string>> {
   const outputs = JSON.parse(read('schemas/ip-masq-outputs.schema.json'));
+  outputs.$id = schemaAddress('ip-masq-outputs');
   outputs.$defs.merged = mergedSchema();
   return {
     ...Object.fromEntries(
