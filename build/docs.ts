@@ -14,6 +14,7 @@ import { METRIC_PREFIX, METRICS, Metrics } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
 import { exampleRules } from '../test/prometheus/support.ts';
+import { chartValueRows } from './chart-readme.ts';
 import { chartValuesSchema } from './chart-values.ts';
 import { dashboard } from './dashboard.ts';
 import { schemaAddress } from './repository.ts';
@@ -22,7 +23,7 @@ import { terminalPicture } from './terminal.ts';
 
 /** The pages that may have generated parts. */
 export const PAGES: readonly string[] = globSync(
-  fileURLToPath(new URL('../{docs/*,test/*/results}.md', import.meta.url)),
+  fileURLToPath(new URL('../{docs/*,test/*/results,examples/helm/*/README}.md', import.meta.url)),
 );
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -133,6 +134,7 @@ export function generatedTables(): Readonly<Record<string, string>> {
     ),
     metrics: table(['metric', 'type', 'labels', 'meaning'], [...OWN_METRICS, ...PROCESS_METRICS]),
     alerts: alertTable(),
+    values: table(['value', 'default', 'meaning'], chartValueRows()),
     clusters: table(
       ['cluster', 'Kubernetes', 'kernel', 'container runtime', 'passed'],
       readResults().map((result) => {
