@@ -21,8 +21,8 @@ OWNER ?=
 PUSH_FLAGS ?=
 # The build time in the image's metadata, and the time of the agent's files in it; see reproducible-builds.org.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-# The address of the repository, without a name or password.
-SOURCE ?= $(shell git config --get remote.origin.url 2>/dev/null | sed 's|//[^/@]*@|//|')
+# The address of the repository: that of package.json, so that all clones give the same image.
+SOURCE ?= https://github.com/$(shell sed -n 's/.*"repository": "github:\(.*\)",/\1/p' package.json)
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 
 # By default Node.js leaves one core idle. Tests of a kernel often wait for it: two files per core keep all cores busy.
