@@ -17,13 +17,12 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
   const wanted = renderChain(policy, options);
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
-  const jumpRight = jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);
+  const jumpRight = jumps.length === 1 && sameRule(jumps[0] ?? '', jump);
   // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again. That
   // cannot be told from a foreign chain that leads to the agent's chain, so the jump goes first then too.
   const addJump = `${observed.callers.has(chain) ? '-I' : '-A'} POSTROUTING ${jump}`;
   const sweep = sweepSecond(observed, chain, wanted);
   const isLeft = observed.leftover !== undefined && sweep.length > 0;
-  const byNumber = jumps.some(({ number }) => number !== undefined);
   if (!rewrite && jumpRight && !isLeft) return undefined;
 
   const rules = compareRules([...current, ...leftover], wanted);
@@ -36,17 +35,12 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
     ],
     ...rules,
     ...listings(observed, wanted, jump),
-    remakes: rewrite || byNumber,
-    script: transaction(
-      observed,
-      byNumber
-        ? [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump]
-        : [
-            ...(rewrite ? makeChains(chain, wanted) : []),
-            ...(rewrite || isLeft ? sweep : []),
-            ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
-          ],
-    ),
+    remakes: rewrite,
+    script: transaction(observed, [
+      ...(rewrite ? makeChains(chain, wanted) : []),
+      ...(rewrite || isLeft ? sweep : []),
+      ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
+    ]),
   };
 }
 
@@ -81,29 +75,22 @@ function declarations(...chains: readonly string[]): readonly string[] {
 
 /**
  * Deletes all jumps, also a correct one, which is then added again: of two agents at the same time, the second one then
- * fails as a whole. If each kept a jump, none might be left. Numbers of rules change: they are used only without a text.
+ * fails as a whole. If each kept a jump, none might be left.
  */
 function deleteJumps({ jumps }: IptablesObservation): readonly string[] {
-  const last = jumps.toReversed().flatMap(({ number }) => number ?? []);
-  const texts = jumps.flatMap(({ spec, number }) => (number === undefined ? [spec] : []));
-  return [...last, ...texts].map((which) => `-D POSTROUTING ${which}`);
+  return jumps.map((spec) => `-D POSTROUTING ${spec}`);
 }
 
 /**
  * Deletes the jumps and both chains, declared first because the second one may not be there. A chain that a foreign rule leads
- * to is only emptied. If the numbers of jumps have changed, the deletion of the chain, or the insertion at the end, fails
- * the whole transaction.
+ * to is only emptied.
  */
 function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
-  const { jumps, postrouting, callers } = observed;
   const chains = [chain, secondChain(chain)];
-  const byNumber = jumps.some(({ number }) => number !== undefined);
-  const end = postrouting - jumps.length + 1;
   return [
     ...declarations(...chains),
     ...deleteJumps(observed),
-    ...chains.filter((name) => !callers.has(name)).map((name) => `-X ${name}`),
-    ...(byNumber ? [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`] : []),
+    ...chains.filter((name) => !observed.callers.has(name)).map((name) => `-X ${name}`),
   ];
 }
 
@@ -158,7 +145,7 @@ function listings(
   ];
   const texts = new Map(after.map(({ text }) => [ruleKey(text), text]));
   const before = [
-    ...observed.jumps.map(({ spec }) => `-A POSTROUTING ${spec}`),
+    ...observed.jumps.map((spec) => `-A POSTROUTING ${spec}`),
     ...[...(observed.rules ?? []), ...(observed.leftover ?? [])].map(
       ({ chain, spec }) => `-A ${chain} ${spec}`,
     ),
@@ -209,7 +196,7 @@ function ruleDifferences(
 }
 
 function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): readonly DifferenceKind[] {
-  const good = jumps.filter(({ spec }) => sameRule(spec, jump)).length;
+  const good = jumps.filter((spec) => sameRule(spec, jump)).length;
   return [
     ...(jumps.length === 0 ? (['jump missing'] as const) : []),
     ...(good > 1 ? (['jump duplicated'] as const) : []),
