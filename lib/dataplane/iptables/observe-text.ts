@@ -71,8 +71,7 @@ async function findCallers(
     [chain, jumps.length, rewrite || !isEntered],
     [secondChain(chain), 0, found.hasSecond && (rewrite || found.leftover !== undefined)],
   ] as const) {
-    const references = matters ? ((await tool.references(name)) ?? 0) : 0;
-    if (references > count + ownCallers(name, found))
+    if (matters && (await tool.references(name)) > count + ownCallers(name, found))
       callers.set(name, await foreignCaller(tool, name, jumps));
   }
   return callers;

@@ -36,10 +36,8 @@ export function createTool(host: Host, family: Family, suffix: string) {
   const ask = (table: string, args: readonly string[], mostBytes?: number) =>
     host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args], undefined, mostBytes);
   const query = (table: string, ...args: readonly string[]) => ask(table, args);
-  const listRaw = async (table: string, chain: string, options: readonly string[] = [], most?: number) => {
-    const result = await ask(table, [...options, '-S', chain], most && most * RULE_BYTES);
-    if (result.isCut) return 'too many';
-    if (result.code === 0) return result.stdout;
+  const rulesIn = (chain: string, result: ToolResult): readonly string[] | undefined => {
+    if (result.code === 0) return parseListing(command, chain, result.stdout);
     if (isAbsent(result) || isUnreadable(result)) return undefined;
     throw failure(command, result);
   };
@@ -51,18 +49,15 @@ export function createTool(host: Host, family: Family, suffix: string) {
      * read: of nft(8), or in legacy mode with an extension that is not installed here.
      */
     async list(chain: string, table = 'nat'): Promise<readonly string[] | undefined> {
-      const listing = await listRaw(table, chain);
-      return listing === undefined ? undefined : parseListing(command, chain, listing);
+      return rulesIn(chain, await query(table, '-S', chain));
     },
     /** The same of a chain of the agent in `nat`, unless it holds more than so many rules. */
     async listOwn(
       chain: string,
       most: number | undefined,
     ): Promise<readonly string[] | 'too many' | undefined> {
-      const listing = await listRaw('nat', chain, [], most);
-      return listing === undefined || listing === 'too many'
-        ? listing
-        : parseListing(command, chain, listing);
+      const result = await ask('nat', ['-S', chain], most && most * RULE_BYTES);
+      return result.isCut ? 'too many' : rulesIn(chain, result);
     },
     /** The extension for want of which a chain cannot be listed, in words; undefined if that is not the reason. */
     async lacksExtension(chain: string, table: string): Promise<string | undefined> {
@@ -73,8 +68,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
     },
     /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
     async listCounts(chain: string): Promise<readonly CountedRule[]> {
-      const listing = await listRaw('nat', chain, ['-v']);
-      return listing === undefined ? [] : parseListing(command, chain, listing).map(parseCounts);
+      return rulesIn(chain, await query('nat', '-v', '-S', chain))?.map(parseCounts) ?? [];
     },
     async has(table: string, chain: string): Promise<boolean> {
       // Its first rule alone: a chain of kube-proxy can have 100,000.
@@ -91,13 +85,13 @@ export function createTool(host: Host, family: Family, suffix: string) {
       if (isUnreadable(result)) return 'unreadable';
       throw failure(command, result);
     },
-    /** How many rules of `nat` lead to the chain, also if it cannot be listed; undefined if there is no such chain. */
-    async references(chain: string): Promise<number | undefined> {
+    /** How many rules of `nat` lead to the chain, also if it cannot be listed. */
+    async references(chain: string): Promise<number> {
       const result = await ask('nat', ['-n', '-L', chain], HEADER_BYTES);
       // It is the first line, which iptables-nft prints before it fails at a rule of nft(8).
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
       if (count !== undefined) return Number(count);
-      if (result.code !== 0 && isAbsent(result)) return undefined;
+      if (result.code !== 0 && isAbsent(result)) return 0;
       throw result.code === 0 ? noListing(command, `${chain} in nat`) : failure(command, result);
     },
     /** Feeds a transaction to iptables-restore. */
