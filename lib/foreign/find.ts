@@ -13,6 +13,7 @@ import {
 } from '../cidr/ranges.ts';
 import { MULTICAST } from '../cidr/reserved.ts';
 import { type Condition, leavesBy, type Rule } from '../dataplane/rule.ts';
+import { translatedAddress } from '../dataplane/translation.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { allowedSources, notMasqueradedDestinations } from '../policy/flatten.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -242,8 +243,7 @@ function effectsOf({ effect, rule, isBeforeOwn }: ReachedRule, { isOwn }: Intere
   // Of another base chain, what the agent's chain does not follow, its rules see all the same.
   if (effect !== 'masquerades') return isBeforeOwn ? ['exempts'] : [];
   const to = rule.outcome.kind === 'masquerades' ? rule.outcome.to : undefined;
-  const address =
-    to === undefined ? undefined : (parseAddress(to) ?? parseAddress(to.replace(/^\[|\]?:\d.*$/g, '')));
+  const address = parseAddress(translatedAddress(to ?? '') ?? '');
   const replaces = to !== undefined && (address === undefined || !isOwn(address));
   return replaces && isBeforeOwn !== false ? [effect, 'exempts'] : [effect];
 }

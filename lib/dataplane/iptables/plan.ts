@@ -3,7 +3,7 @@ import { type DifferenceKind, type Draft, type Plan, unplanned } from '../datapl
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
-import { type KernelRule, keyOf, ruleKey, sameRule } from './rule.ts';
+import { type KernelRule, keyOf, sameRule } from './rule.ts';
 
 /**
  * The plan after which the kernel holds exactly the policy; undefined if it does already.
@@ -12,7 +12,7 @@ import { type KernelRule, keyOf, ruleKey, sameRule } from './rule.ts';
  */
 export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Draft | undefined {
   const { chain } = options;
-  const { rules: current = [], leftover = [], jumps, obstacle } = observed;
+  const { rules: current = [], jumps, obstacle } = observed;
   if (obstacle !== undefined) throw obstacle;
   const wanted = renderChain(policy, options);
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
@@ -25,16 +25,15 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
   const isLeft = observed.leftover !== undefined && sweep.length > 0;
   if (!rewrite && jumpRight && !isLeft) return undefined;
 
-  const rules = compareRules([...current, ...leftover], wanted);
+  const comparison = compare(observed, wanted, jump);
   return {
     family: observed.family,
     found: [
-      ...ruleDifferences(observed, rules, rewrite),
+      ...ruleDifferences(observed, comparison, rewrite),
       ...jumpDifferences(jumps, jump),
       ...(isLeft ? (['chain left over'] as const) : []),
     ],
-    ...rules,
-    ...listings(observed, wanted, jump),
+    ...comparison,
     remakes: rewrite,
     script: transaction(observed, [
       ...(rewrite ? makeChains(chain, wanted) : []),
@@ -96,17 +95,14 @@ function removeChains(observed: IptablesObservation, chain: string): readonly st
 
 /** The plan that removes jumps and chains; undefined if there are none, or only empty chains that cannot be deleted. */
 export function planRemoval(observed: IptablesObservation, chain: string): Draft | undefined {
-  const { family, jumps, leftover, callers } = observed;
-  const chains = [...(observed.rules ? [chain] : []), ...(leftover ? [secondChain(chain)] : [])];
-  const rules = [...(observed.rules ?? []), ...(leftover ?? [])];
-  if (rules.length + jumps.length === 0 && chains.every((name) => callers.has(name))) return undefined;
+  const { family, rules, leftover, callers } = observed;
+  const chains = [...(rules ? [chain] : []), ...(leftover ? [secondChain(chain)] : [])];
+  const comparison = compare(observed, [], undefined);
+  if (comparison.current.length === 0 && chains.every((name) => callers.has(name))) return undefined;
   return {
     family,
     found: ['chain left over'],
-    added: [],
-    removed: rules.map(({ spec }) => unplanned(spec)),
-    kept: 0,
-    ...listings(observed, [], undefined),
+    ...comparison,
     remakes: true,
     script: transaction(observed, removeChains(observed, chain)),
   };
@@ -133,24 +129,32 @@ export function describeUndeletable(
     );
 }
 
-/** Jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
-function listings(
-  observed: IptablesObservation,
+type Comparison = Pick<Plan, 'added' | 'removed' | 'kept' | 'current' | 'wanted'>;
+
+/** What changes, and jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
+function compare(
+  { rules = [], leftover = [], jumps }: IptablesObservation,
   wanted: readonly ChainRule[],
   jump: string | undefined,
-): Pick<Plan, 'current' | 'wanted'> {
-  const after = [
-    ...(jump === undefined ? [] : [{ text: `-A POSTROUTING ${jump}`, entry: undefined }]),
-    ...wanted.map(({ chain, spec, entry }) => ({ text: `-A ${chain} ${spec}`, entry })),
-  ];
-  const texts = new Map(after.map(({ text }) => [ruleKey(text), text]));
-  const before = [
-    ...observed.jumps.map((spec) => `-A POSTROUTING ${spec}`),
-    ...[...(observed.rules ?? []), ...(observed.leftover ?? [])].map(
-      ({ chain, spec }) => `-A ${chain} ${spec}`,
-    ),
-  ];
-  return { current: before.map((text) => texts.get(ruleKey(text)) ?? text), wanted: after };
+): Comparison {
+  const found = [...rules, ...leftover];
+  const keys = new Set(found.map(keyOf));
+  const specs = new Map(wanted.map((rule) => [keyOf(rule), rule.spec]));
+  const added = wanted.filter((rule) => !keys.has(keyOf(rule)));
+  const isRight = (spec: string) => jump !== undefined && sameRule(spec, jump);
+  return {
+    added: added.map(({ spec, entry }) => ({ text: spec, entry })),
+    removed: found.filter((rule) => !specs.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
+    kept: wanted.length - added.length,
+    current: [
+      ...jumps.map((spec) => `-A POSTROUTING ${isRight(spec) ? jump : spec}`),
+      ...found.map((rule) => `-A ${rule.chain} ${specs.get(keyOf(rule)) ?? rule.spec}`),
+    ],
+    wanted: [
+      ...(jump === undefined ? [] : [unplanned(`-A POSTROUTING ${jump}`)]),
+      ...wanted.map(({ chain, spec, entry }) => ({ text: `-A ${chain} ${spec}`, entry })),
+    ],
+  };
 }
 
 /** iptables-nft-restore reads the rules of a chain that it deletes: one with too many is emptied before. */
@@ -171,23 +175,9 @@ function sameRules(current: readonly KernelRule[], wanted: readonly ChainRule[])
   );
 }
 
-function compareRules(
-  current: readonly KernelRule[],
-  wanted: readonly ChainRule[],
-): Pick<Plan, 'added' | 'removed' | 'kept'> {
-  const currentKeys = new Set(current.map(keyOf));
-  const wantedKeys = new Set(wanted.map(keyOf));
-  const added = wanted.filter((rule) => !currentKeys.has(keyOf(rule)));
-  return {
-    added: added.map(({ spec, entry }) => ({ text: spec, entry })),
-    removed: current.filter((rule) => !wantedKeys.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
-    kept: wanted.length - added.length,
-  };
-}
-
 function ruleDifferences(
   { rules }: IptablesObservation,
-  { added, removed }: Pick<Plan, 'added' | 'removed'>,
+  { added, removed }: Comparison,
   rewrite: boolean,
 ): readonly DifferenceKind[] {
   if (rules === undefined) return ['no readable chain'];
