@@ -116,7 +116,7 @@ async function measure(): Promise<Measured> {
     }
   })();
   const began = performance.now();
-  const counter = new PortCounter(conntrack.flowCount(), [], isOwn);
+  const counter = new PortCounter([], isOwn);
   let memory = 0;
   let part = 0;
   const take = (flow: Flow): void => {
