@@ -13,13 +13,12 @@ import {
 } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { LastReading } from '../last-reading.ts';
 import { noAnswer, type Requests } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { renderChain, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
-import { type ChainReading, joinChains, readChains } from './observe.ts';
+import { joinChains, readChains } from './observe.ts';
 import { observe } from './observe-text.ts';
 import { describeUndeletable, plan, planRemoval } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
@@ -69,18 +68,12 @@ export function iptablesDataplane(
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
-  const reader =
-    netlink &&
-    new LastReading<ChainReading>(netlink, 'iptables', (requests, family, known) =>
-      readChains(requests, family, chain, known, options.mostObjects),
-    );
   /** Transactions of each family that were begun or have ended, and how many have written all rules again. */
   const writes = { IPv4: { steps: 0, remakes: 0 }, IPv6: { steps: 0, remakes: 0 } };
   const bound = (draft: Draft | undefined): Plan | undefined => {
     if (draft === undefined) return undefined;
     const { family, script, remakes } = draft;
     const apply = async () => {
-      reader?.forget(family);
       const counted = writes[family];
       counted.steps += 1;
       try {
@@ -92,19 +85,16 @@ export function iptablesDataplane(
     };
     return { ...draft, apply };
   };
+  const readOver = (requests: Requests, family: Family) =>
+    readChains(requests, family, chain, options.mostObjects);
   const read = async (family: Family, rewrite: boolean) => {
-    const reading = await reader?.read(family, rewrite).catch(noAnswer);
+    const reading = await netlink?.read((asked) => readOver(asked, family)).catch(noAnswer);
     const how = { mayHide: mode === 'nft', rewrite, most: options.mostObjects };
     if (reading === undefined) return { found: await observe(tools[family], chain, how) };
-    const { found, generation } = reading;
-    // No event tells when another chain leads to the agent's no more.
-    if (found.observation.callers.size > 0) reader?.forget(family);
-    return { found: found.observation, generation };
+    return { found: reading.found.observation, generation: reading.generation };
   };
   const readCounts = async (family: Family): Promise<readonly Counted[]> => {
-    const known = reader?.last(family);
-    const read = (asked: Requests) => readChains(asked, family, chain, known, options.mostObjects);
-    const reading = await netlink?.use(read).catch(noAnswer);
+    const reading = await netlink?.use((asked) => readOver(asked, family)).catch(noAnswer);
     const { rules = [] } = reading?.observation ?? {};
     if (reading !== undefined)
       return rules.map((rule, index) => ({ ...rule, packets: reading.packets[index] ?? 0n }));

@@ -82,20 +82,15 @@ export function ownCallers(
 }
 
 /** What was read over netlink. */
-export interface ChainReading {
+interface ChainReading {
   readonly observation: IptablesObservation;
   /** The counts of the rules of both chains, in order; undefined for one that does not count. */
   readonly packets: readonly (bigint | undefined)[];
-  /** The texts of these rules and of the jumps by their handles. */
-  readonly texts: ReadonlyMap<number, NftRuleText>;
-  /** The handle of the table; undefined if there is none. */
-  readonly table: number | undefined;
 }
 
 /**
  * Reads the chains over netlink: iptables-nft keeps them in nf_tables.
  *
- * @param known an earlier reading: rules of one table with one handle are the same
  * @param most the most rules of a chain that are read: one that holds more is not as the agent has written it
  * @throws {NetlinkError}
  */
@@ -103,21 +98,12 @@ export async function readChains(
   requests: Requests,
   family: Family,
   chain: string,
-  known?: ChainReading,
   most = Number.MAX_SAFE_INTEGER,
 ): Promise<ChainReading> {
   const nat = { family, table: 'nat' };
   const postrouting = { ...nat, chain: 'POSTROUTING' };
   const table = await requests.table(nat);
-  if (table === undefined)
-    return { observation: { ...NO_RULES, family }, packets: [], texts: new Map(), table: undefined };
-  const texts = new Map<number, NftRuleText>();
-  const textOf = (reply: RuleReply): NftRuleText => {
-    const before = known?.table === table.handle ? known.texts.get(reply.handle) : undefined;
-    const text = texts.get(reply.handle) ?? before ?? iptablesRule(family, reply);
-    texts.set(reply.handle, text);
-    return text;
-  };
+  if (table === undefined) return { observation: { ...NO_RULES, family }, packets: [] };
   const unread: string[] = [];
   const list = async (name: string): Promise<ListedChain | undefined> => {
     const place = { ...nat, chain: name };
@@ -133,7 +119,7 @@ export async function readChains(
       return { references: found.use - count, replies: [], rules: [{ spec: unreadText(count) }] };
     }
     const replies = await requests.rules(place);
-    const rules = replies.map((reply) => ({ spec: textOf(reply).spec }));
+    const rules = replies.map((reply) => ({ spec: iptablesRule(family, reply).spec }));
     return { references: found.use - replies.length, replies, rules };
   };
   const [first, second] = [await list(chain), await list(secondChain(chain))];
@@ -148,7 +134,7 @@ export async function readChains(
     if (references > jumps + ownCallers(name, chains))
       callers.set(name, await foreignCaller(requests, family, chain, name));
   }
-  const jumps = entering.map((reply) => ({ ...textOf(reply), handle: reply.handle }));
+  const jumps = entering.map((reply) => ({ ...iptablesRule(family, reply), handle: reply.handle }));
   return {
     observation: {
       family,
@@ -159,8 +145,6 @@ export async function readChains(
       obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
     },
     packets: [first, second].flatMap((listed) => listed?.replies.map(({ packets }) => packets) ?? []),
-    texts,
-    table: table.handle,
   };
 }
 
