@@ -41,7 +41,8 @@ export function openNftables(
   const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
   const readRules = (requests: Requests, family: Family) =>
     readRuleset(requests, family, options.mostObjects);
-  const oddities = new Map<Family, Oddity>();
+  /** What the agent has written, and how the kernel shows it. */
+  const oddities = new Map<Family, { readonly wanted: PolicyTable; readonly table: Table }>();
   /** What was written last, and how many transactions of other programs the generation had counted before. */
   const written = new Map<Family, { readonly wanted: PolicyTable; readonly foreign: number }>();
   /** How many transactions of this process are carried out, or begun. */
@@ -80,12 +81,16 @@ export function openNftables(
 
   const observed = (ruleset: Ruleset, generation: number, rewrite: boolean): Observed => {
     const { family, table } = ruleset;
-    const isAsWritten = (policy: Policy) =>
-      isKnownOddity(oddities.get(family), table, renderTable(policy, options));
+    /** Whether the kernel shows exactly what it showed right after the agent had written this policy. */
+    const isOdd = (policy: Policy) => {
+      const oddity = oddities.get(family);
+      if (oddity === undefined || table === undefined) return false;
+      return isSameTable(oddity.wanted, renderTable(policy, options)) && isSameTable(oddity.table, table);
+    };
     return {
       generation,
       plan(policy) {
-        if (isAsWritten(policy)) return undefined;
+        if (isOdd(policy)) return undefined;
         const plan = planTable(ruleset, policy, options, rewrite);
         return plan && { ...plan.draft, apply: () => apply(policy, plan, family) };
       },
@@ -93,8 +98,7 @@ export function openNftables(
         const plan = planRemoval(ruleset);
         return plan && { ...plan.draft, apply: () => apply(undefined, plan, family) };
       },
-      describeUndeletable: (policy) =>
-        policy !== undefined && table !== undefined && isAsWritten(policy) ? [oddityText(family)] : [],
+      describeUndeletable: (policy) => (policy !== undefined && isOdd(policy) ? [oddityText(family)] : []),
       verdicts: () => kernelVerdicts(family, table),
       text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
     };
@@ -134,26 +138,11 @@ async function commit(requests: Requests, changes: readonly Change[]): Promise<v
   try {
     await requests.commit(changes);
   } catch (error) {
-    const chain = changes.find(({ kind }) => kind === 'add chain');
-    const isOfChain =
-      error instanceof NetlinkError &&
-      error.code === 'ENOENT' &&
-      error.message.startsWith('cannot add chain');
-    if (!isOfChain || chain === undefined) throw error;
-    throw (await requests.table(chain)) === undefined ? error : lacksChainType(error.message);
+    if (!(error instanceof NetlinkError) || error.code !== 'ENOENT') throw error;
+    const change = changes[error.at?.request ?? -1];
+    if (change?.kind !== 'add chain') throw error;
+    throw (await requests.table(change)) === undefined ? error : lacksChainType(error.message);
   }
-}
-
-/** What the agent has written, and how the kernel shows it. */
-interface Oddity {
-  readonly wanted: PolicyTable;
-  readonly table: Table;
-}
-
-/** Whether the kernel shows exactly what it showed right after the agent had written this policy. */
-function isKnownOddity(oddity: Oddity | undefined, table: Table | undefined, wanted: PolicyTable): boolean {
-  if (oddity === undefined || table === undefined) return false;
-  return isSameTable(oddity.wanted, wanted) && isSameTable(oddity.table, table);
 }
 
 function oddityText(family: Family): string {
