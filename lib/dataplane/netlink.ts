@@ -1,4 +1,3 @@
-import type { Family } from '../cidr/address.ts';
 import type { ChainName } from '../netlink/change.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { NfTables } from '../netlink/nf-tables.ts';
@@ -9,8 +8,6 @@ import {
   type Watch,
   type WatchedTable,
 } from '../netlink/watch.ts';
-import { SET, TABLE } from './nftables/names.ts';
-import type { Backend } from './options.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
 export interface Requests extends Omit<NfTables, typeof Symbol.dispose | 'port'> {
@@ -36,11 +33,6 @@ type OnState = (failure: NetlinkError | undefined) => void;
 /** After so long without a failure, netlink works again: requests may succeed while the watch fails. */
 const CALM_MS = 600_000;
 
-/** What may have changed: nothing, the agent's rules but not the elements of its set of destinations, or these too. */
-export type Touched = { readonly rules: boolean; readonly elements: boolean } | 'unknown';
-
-const UNTOUCHED: Touched = { rules: false, elements: false };
-
 /**
  * nf_tables over netlink. The nftables dataplane needs it; for iptables it is only faster than the tools: whoever gets no answer
  * here asks a tool. All failures are NetlinkErrors that are thrown.
@@ -53,12 +45,6 @@ export class Netlink {
   #failure: NetlinkError | undefined;
   #failedAt = 0;
   #isUnavailableForGood = false;
-  #watch: Watch<TableChange> | undefined;
-  #tell: (events: Events<TableChange>) => void = () => {};
-  /** By family and dataplane. */
-  readonly #touched = new Map<string, Touched>();
-  /** Ports of sockets that have made changes, of which events may still wait. */
-  readonly #ownPorts = new Set<number | undefined>();
 
   constructor(sockets: NetlinkSockets, onState: OnState) {
     this.#sockets = sockets;
@@ -71,7 +57,6 @@ export class Netlink {
     try {
       this.#requests ??= this.#sockets.openRequests();
       const answer = await use(this.#requests);
-      this.#ownPorts.add(this.#requests.port);
       this.#succeed();
       return answer;
     } catch (error) {
@@ -87,26 +72,17 @@ export class Netlink {
   }
 
   /**
-   * What other programs have changed in the agent's rules in a dataplane since the last call, until now, iptables-restore
-   * included; unknown without a watch, or if events were lost.
+   * Reads rules, and the generation of nf_tables before: of each later change an event tells.
+   *
+   * @throws {NetlinkError}
    */
-  takeTouched(family: Family, backend: Backend): Touched {
-    if (this.#watch === undefined) return 'unknown';
-    try {
-      const events = this.#watch.drain();
-      if (events.lost || events.items.length > 0) this.#hear(events);
-      // After an error a socket is closed, and another program may get its port: only events that waited until now are its.
-      this.#ownPorts.clear();
-      this.#ownPorts.add(this.#requests?.port);
-    } catch (error) {
-      this.noteFailure(error);
-      this.#watch[Symbol.dispose]();
-      this.#watch = undefined;
-      return 'unknown';
-    }
-    const touched = this.#touched.get(`${family} ${backend}`) ?? 'unknown';
-    this.#touched.set(`${family} ${backend}`, UNTOUCHED);
-    return touched;
+  async read<Found>(
+    read: (requests: Requests) => Promise<Found>,
+  ): Promise<{ readonly found: Found; readonly generation: number }> {
+    return await this.use(async (requests) => {
+      const { id: generation } = await requests.generation();
+      return { found: await read(requests), generation };
+    });
   }
 
   /**
@@ -120,35 +96,16 @@ export class Netlink {
     tell: (events: Events<TableChange>) => void,
   ): AsyncIterable<unknown> & Disposable {
     const watch = this.#sockets.openWatch(tables);
-    // What has changed before is not known.
-    this.#touched.clear();
-    this.#watch = watch;
-    this.#tell = tell;
-    const hear = (events: Events<TableChange>) => this.#hear(events);
+    const hear = ({ items, lost }: Events<TableChange>) => {
+      const foreign = items.filter(({ port }) => port !== this.#requests?.port);
+      if (lost || foreign.length > 0) tell({ items: foreign, lost });
+    };
     return {
       async *[Symbol.asyncIterator]() {
         for await (const events of watch) yield hear(events);
       },
-      [Symbol.dispose]: () => {
-        this.#watch = undefined;
-        watch[Symbol.dispose]();
-      },
+      [Symbol.dispose]: () => watch[Symbol.dispose](),
     };
-  }
-
-  /** Takes note of changes, but not of those that this object has made itself. */
-  #hear({ items, lost }: Events<TableChange>): void {
-    const foreign = items.filter(({ port }) => port !== this.#requests?.port && !this.#ownPorts.has(port));
-    if (lost) this.#touched.clear();
-    for (const { family, table, kind, set } of foreign.flatMap(({ touched }) => touched)) {
-      const place = `${family} ${table === 'nat' ? 'iptables' : 'nftables'}`;
-      const before = this.#touched.get(place);
-      if (before === undefined || before === 'unknown') continue;
-      // A set that was made again holds other elements.
-      const elements = kind === 'objects' || (set === SET && table === TABLE);
-      this.#touched.set(place, { rules: true, elements: before.elements || elements });
-    }
-    if (lost || foreign.length > 0) this.#tell({ items: foreign, lost });
   }
 
   /** Whether netlink will never work in this process. */

@@ -1,8 +1,6 @@
 import { FAMILIES, type Family } from '../cidr/address.ts';
-import { replyParts } from './connection.ts';
-import { malformed } from './error.ts';
-import { attributesIn, find, type Message, NFPROTO, NLM_F, unsigned, writeMessage } from './messages.ts';
-import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
+import { attributesOf, bigUint, find, type Message, NFPROTO } from './messages.ts';
+import { routeReplies } from './route-requests.ts';
 
 /** An address of a link. */
 export interface InterfaceAddress {
@@ -17,8 +15,7 @@ export interface InterfaceAddress {
   readonly isUnsure: boolean;
 }
 
-/** linux/rtnetlink.h and linux/if_addr.h. */
-const RTM = { newAddress: 20, getAddress: 22 } as const;
+/** linux/if_addr.h. */
 const IFA = { address: 1, local: 2 } as const;
 /** An optimistic address may be used while the search goes on. */
 const IFA_F = {
@@ -36,25 +33,21 @@ const IFADDRMSG_BYTES = 8;
  * @throws {NetlinkError}
  */
 export function allAddresses(): readonly InterfaceAddress[] {
-  using socket = new NetlinkSocket(NETLINK_ROUTE);
-  const asked = 'list the addresses';
-  // The rest of `struct ifaddrmsg` asks for nothing.
-  const attributes = [Buffer.alloc(IFADDRMSG_BYTES - 4)];
-  socket.send(writeMessage({ type: RTM.getAddress, flags: NLM_F.dump, protocol: 0, attributes }, 0), asked);
-  const parts = replyParts(socket, { asked, sequence: 0, type: RTM.newAddress });
+  const header = Buffer.alloc(IFADDRMSG_BYTES - 4);
+  const parts = routeReplies({ kind: 'address', asked: 'list the addresses', header });
   return Array.from(parts, (replies) => replies.flatMap(readAddress)).flat();
 }
 
 /** Reads RTM_NEWADDR; none if the family is another one. */
-function readAddress({ payload: { bytes, start, end } }: Message): readonly InterfaceAddress[] {
-  if (end - start < IFADDRMSG_BYTES) throw malformed('an address without a header');
+function readAddress(message: Message): readonly InterfaceAddress[] {
+  const attributes = attributesOf(message, IFADDRMSG_BYTES);
+  const { bytes, start, end } = message.payload;
   const [protocol = 0, length = 0, flags = 0] = bytes.subarray(start, end);
   const family = FAMILIES.find((one) => NFPROTO[one].protocol === protocol);
-  const attributes = attributesIn({ bytes, start: start + IFADDRMSG_BYTES, end });
   // IFA_ADDRESS is that of the other end, if the link has one.
   const address = find(attributes, IFA.local) ?? find(attributes, IFA.address);
   if (family === undefined || address === undefined) return [];
-  const value = unsigned(address, NFPROTO[family].bytes);
+  const value = bigUint(address, NFPROTO[family].bytes);
   const has = (flag: number) => (flags & flag) !== 0;
   const isUnsure = has(IFA_F.dadFailed) || (has(IFA_F.tentative) && !has(IFA_F.optimistic));
   const isDeprecated = has(IFA_F.deprecated);

@@ -35,72 +35,85 @@ export type Change =
   | (TableName & { readonly kind: 'delete table' })
   /** A set of intervals of addresses. */
   | (SetName & { readonly kind: 'add set'; readonly counts: boolean; readonly comment: string })
-  | (SetName & { readonly kind: 'delete set' })
-  | (SetName & { readonly kind: 'add elements' | 'delete elements'; readonly ranges: readonly Range[] })
+  | ElementChange
   | (ChainName & { readonly kind: 'add chain'; readonly hook: Hook; readonly comment: string })
-  /** `flush` deletes the rules of the chain, which stays. */
-  | (ChainName & { readonly kind: 'delete chain' | 'flush chain' })
+  /** Deletes the rules of the chain, which stays. */
+  | (ChainName & { readonly kind: 'flush chain' })
   | (ChainName & {
       readonly kind: 'add rule';
       readonly expressions: readonly KnownExpression[];
       readonly comment: string | undefined;
     });
 
+type ElementChange = SetName & {
+  readonly kind: 'add elements' | 'delete elements';
+  /** At most 1,000. */
+  readonly ranges: readonly Range[];
+};
+
 /** How nft(8) numbers the types of keys: TYPE_IPADDR and TYPE_IP6ADDR. */
 export const KEY_TYPE = { IPv4: 7, IPv6: 8 } as const;
 
 /** An attribute has at most 64 KiB, and a range of IPv6 at most 64 bytes. */
-const RANGES_IN_A_MESSAGE = 1_000;
+const RANGES_IN_A_CHANGE = 1_000;
 
-/** The requests of a change, in messages that are not too long. */
-export function* requestsOf(change: Change): Generator<Request> {
-  const { family, table } = change;
-  const { protocol, bytes } = NFPROTO[family];
-  const request = (type: number, flags: number, ...attributes: readonly Buffer[]): Request => {
-    return { type, flags, protocol, attributes: [attribute(NFTA.table.name, table), ...attributes] };
-  };
+/** The changes that add ranges to a set, or delete them: as many as the messages need. */
+export function elementChanges(
+  kind: ElementChange['kind'],
+  set: SetName,
+  ranges: readonly Range[],
+): readonly ElementChange[] {
+  const count = Math.ceil(ranges.length / RANGES_IN_A_CHANGE);
+  return Array.from({ length: count }, (_, index) => {
+    const from = index * RANGES_IN_A_CHANGE;
+    return { kind, ...set, ranges: ranges.slice(from, from + RANGES_IN_A_CHANGE) };
+  });
+}
+
+/** The type and flags of each request. */
+const REQUESTS = {
+  'add table': { type: NFT_MSG.newTable, flags: NLM_F.createExclusive },
+  'delete table': { type: NFT_MSG.deleteTable, flags: NLM_F.none },
+  'add set': { type: NFT_MSG.newSet, flags: NLM_F.createExclusive },
+  'add elements': { type: NFT_MSG.newSetElement, flags: NLM_F.createExclusive },
+  'delete elements': { type: NFT_MSG.deleteSetElement, flags: NLM_F.none },
+  'add chain': { type: NFT_MSG.newChain, flags: NLM_F.createExclusive },
+  'flush chain': { type: NFT_MSG.deleteRule, flags: NLM_F.none },
+  'add rule': { type: NFT_MSG.newRule, flags: NLM_F.append },
+} as const satisfies Readonly<Record<Change['kind'], object>>;
+
+export function requestOf(change: Change): Request {
+  const { family, table, kind } = change;
+  const attributes = [attribute(NFTA.table.name, table), ...contentOf(change)];
+  return { ...REQUESTS[kind], protocol: NFPROTO[family].protocol, attributes };
+}
+
+/** The attributes behind the name of the table. */
+function contentOf(change: Change): readonly Buffer[] {
   switch (change.kind) {
-    case 'add table': {
-      const userData = attribute(NFTA.table.userData, writeUserData('table', change.comment));
-      yield request(NFT_MSG.newTable, NLM_F.createExclusive, userData);
-      return;
-    }
+    case 'add table':
+      return [attribute(NFTA.table.userData, writeUserData('table', change.comment))];
     case 'delete table':
-      yield request(NFT_MSG.deleteTable, NLM_F.none);
-      return;
+      return [];
     case 'add set':
-      yield request(
-        NFT_MSG.newSet,
-        NLM_F.createExclusive,
+      return [
         attribute(NFTA.set.name, change.set),
         attribute(NFTA.set.flags, bytesOf(NFT_SET.interval, 4)),
-        attribute(NFTA.set.keyType, bytesOf(KEY_TYPE[family], 4)),
-        attribute(NFTA.set.keyLength, bytesOf(bytes, 4)),
+        attribute(NFTA.set.keyType, bytesOf(KEY_TYPE[change.family], 4)),
+        attribute(NFTA.set.keyLength, bytesOf(NFPROTO[change.family].bytes, 4)),
         attribute(NFTA.set.id, bytesOf(1, 4)),
         attribute(NFTA.set.userData, writeUserData('set', change.comment)),
         ...(change.counts ? [writeExpression({ name: 'counter' }, NFTA.set.expression)] : []),
-      );
-      return;
-    case 'delete set':
-      yield request(NFT_MSG.deleteSet, NLM_F.none, attribute(NFTA.set.name, change.set));
-      return;
+      ];
     case 'add elements':
-    case 'delete elements': {
-      const isNew = change.kind === 'add elements';
-      const [type, flags] = isNew
-        ? [NFT_MSG.newSetElement, NLM_F.createExclusive]
-        : [NFT_MSG.deleteSetElement, NLM_F.none];
-      for (let at = 0; at < change.ranges.length; at += RANGES_IN_A_MESSAGE) {
-        const elements = writeElements(change.ranges.slice(at, at + RANGES_IN_A_MESSAGE), bytes);
-        yield request(type, flags, attribute(NFTA.set.name, change.set), elements);
-      }
-      return;
-    }
+    case 'delete elements':
+      return [
+        attribute(NFTA.set.name, change.set),
+        writeElements(change.ranges, NFPROTO[change.family].bytes),
+      ];
     case 'add chain': {
       const { hook } = change;
-      yield request(
-        NFT_MSG.newChain,
-        NLM_F.createExclusive,
+      return [
         attribute(NFTA.chain.name, change.chain),
         attribute(NFTA.chain.hook, [
           attribute(NFTA.hook.number, bytesOf(hook.number, 4)),
@@ -109,47 +122,34 @@ export function* requestsOf(change: Change): Generator<Request> {
         attribute(NFTA.chain.policy, bytesOf(hook.policy, 4)),
         attribute(NFTA.chain.type, hook.type),
         attribute(NFTA.chain.userData, writeUserData('chain', change.comment)),
-      );
-      return;
+      ];
     }
-    case 'delete chain':
-      yield request(NFT_MSG.deleteChain, NLM_F.none, attribute(NFTA.chain.name, change.chain));
-      return;
     case 'flush chain':
-      yield request(NFT_MSG.deleteRule, NLM_F.none, attribute(NFTA.rule.chain, change.chain));
-      return;
+      return [attribute(NFTA.rule.chain, change.chain)];
     case 'add rule': {
       const { comment } = change;
-      yield request(
-        NFT_MSG.newRule,
-        NLM_F.append,
+      const expressions = change.expressions.map((one) => writeExpression(one));
+      return [
         attribute(NFTA.rule.chain, change.chain),
-        attribute(
-          NFTA.rule.expressions,
-          change.expressions.map((one) => writeExpression(one)),
-        ),
+        attribute(NFTA.rule.expressions, expressions),
         ...(comment === undefined ? [] : [attribute(NFTA.rule.userData, writeUserData('rule', comment))]),
-      );
+      ];
     }
   }
 }
 
-/** The name of the expression at an offset in the message of such a request; undefined if there is none. */
-export function expressionAt({ attributes }: Request, offset: number): string | undefined {
-  // Behind the two headers of a message come the attributes, the expressions in the last but one or last of them.
-  let at = 20;
-  for (const one of attributes) {
-    // NFTA_LIST_ELEM, NFTA_EXPR_NAME, then the name.
-    if (offset > at && offset + 8 < at + one.length) {
-      const start = offset - at;
-      const name = one.toString(
-        'latin1',
-        start + 8,
-        start + 8 + Math.max(0, one.readUInt16LE(start + 4) - 5),
-      );
-      return /^[a-z]+$/.test(name) ? name : undefined;
-    }
-    at += one.length;
+/** The bytes of the headers of a message, and of an attribute that is a list. */
+const [MESSAGE_HEADERS, LIST_HEADER] = [20, 4];
+
+/** The name of the expression at an offset in the message of a change; undefined if there is none. */
+export function expressionAt(change: Change, offset: number): string | undefined {
+  if (change.kind !== 'add rule') return undefined;
+  // Behind the names of table and chain.
+  const before = requestOf(change).attributes.slice(0, 2);
+  let at = MESSAGE_HEADERS + Buffer.concat(before).length + LIST_HEADER;
+  for (const expression of change.expressions) {
+    if (at === offset) return expression.name;
+    at += writeExpression(expression).length;
   }
   return undefined;
 }

@@ -48,9 +48,10 @@ export class Connection {
     return await this.#inTurn(async (socket, sequence) => {
       const replies: Reply[] = [];
       socket.send(writeMessage(request, sequence), asked);
-      const expected = { asked, sequence, type: request.reply ?? request.type - 1 };
+      const type = request.reply ?? request.type - 1;
+      const expected = { asked, sequence, type, mostBytes: MOST_RECEIVED };
       try {
-        await receive(socket, expected, (reply) => replies.push(read(reply)));
+        await receive(replyParts(socket, expected), (reply) => replies.push(read(reply)));
       } catch (error) {
         if (error instanceof NetlinkError && error.code === 'ENOENT') return undefined;
         throw error;
@@ -122,13 +123,13 @@ function finishChange(
     for (const message of messagesIn(bytes)) {
       const index = (message.sequence - sequence) >>> 0;
       if (index >= count || message.port !== socket.port || message.type !== NLMSG_ERROR)
-        throw malformed(`number ${message.sequence} for port ${message.port}, which was not asked`);
+        throw notAsked(message);
       const errno = errnoIn(message);
       isOver ||= errno === 0 && index === count - 1;
       if (errno !== 0) first ??= { errno, at: { request: index, offset: offsetIn(message) } };
     }
   if (first !== undefined) throw kernelError(first.errno, asked, first.at);
-  if (!isOver) throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
+  if (!isOver) throw noAnswer(asked);
 }
 
 /** What is asked for in words, and what tells the replies to it from others. */
@@ -137,6 +138,8 @@ interface Expected {
   readonly sequence: number;
   /** Undefined if only the end is to come. */
   readonly type?: number;
+  /** More bytes of all replies are an error. */
+  readonly mostBytes?: number;
 }
 
 /**
@@ -148,45 +151,50 @@ interface Expected {
  */
 export function* replyParts(
   socket: Pick<NetlinkSocket, 'port' | 'receive'>,
-  { asked, sequence, type }: Expected,
+  expected: Expected,
 ): Generator<readonly Message[], void> {
-  for (let errno: number | undefined; errno === undefined; ) {
+  const { asked, mostBytes = Number.POSITIVE_INFINITY } = expected;
+  for (let [isOver, total] = [false, 0]; !isOver; ) {
     const bytes = socket.receive();
-    if (bytes === undefined) throw new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
-    const replies: Message[] = [];
-    for (const message of messagesIn(bytes)) {
-      if (message.sequence !== sequence || message.port !== socket.port)
-        throw malformed(`number ${message.sequence} for port ${message.port}, which was not asked`);
-      if (message.type === NLMSG_ERROR || (message.type === NLMSG_DONE && type !== undefined)) {
-        errno = errnoIn(message);
-        break;
-      }
-      if (message.type !== type) throw malformed(`type ${message.type} as an answer`);
-      replies.push(message);
-    }
-    if (errno) throw kernelError(errno, asked);
-    yield replies;
+    if (bytes === undefined) throw noAnswer(asked);
+    const messages = messagesIn(bytes);
+    const end = messages.findIndex((message) => isEnd(message, expected, socket.port));
+    isOver = end >= 0;
+    total += bytes.length;
+    if (total > mostBytes)
+      throw new NetlinkError('failed', `cannot ${asked}: the reply is above ${mostBytes} bytes`);
+    yield isOver ? messages.slice(0, end) : messages;
   }
 }
 
-/**
- * Takes all replies. Between slices, other events have their turn.
- *
- * @throws {NetlinkError} as `replyParts` does
- */
+/** Whether the message ends the replies; otherwise it must be one of them. */
+function isEnd(message: Message, { asked, sequence, type }: Expected, port: number): boolean {
+  if (message.sequence !== sequence || message.port !== port) throw notAsked(message);
+  if (message.type === NLMSG_ERROR || (message.type === NLMSG_DONE && type !== undefined)) {
+    const errno = errnoIn(message);
+    if (errno !== 0) throw kernelError(errno, asked);
+    return true;
+  }
+  if (message.type !== type) throw malformed(`type ${message.type} as an answer`);
+  return false;
+}
+
+function noAnswer(asked: string): NetlinkError {
+  return new NetlinkError('failed', `cannot ${asked}: the kernel does not answer`);
+}
+
+function notAsked({ sequence, port }: Message): NetlinkError {
+  return malformed(`number ${sequence} for port ${port}, which was not asked`);
+}
+
+/** Takes all replies. Between slices, other events have their turn. */
 export async function receive(
-  socket: Pick<NetlinkSocket, 'port' | 'receive'>,
-  expected: Expected,
+  parts: Iterable<readonly Message[]>,
   take: (reply: Message) => void,
 ): Promise<void> {
-  let [total, began] = [0, performance.now()];
-  for (const replies of replyParts(socket, expected)) {
-    for (const reply of replies) {
-      total += reply.payload.end - reply.payload.start;
-      take(reply);
-    }
-    if (total > MOST_RECEIVED)
-      throw new NetlinkError('failed', `cannot ${expected.asked}: the reply is above ${MOST_RECEIVED} bytes`);
+  let began = performance.now();
+  for (const replies of parts) {
+    for (const reply of replies) take(reply);
     if (performance.now() - began < SLICE_MS) continue;
     await nextTurn();
     began = performance.now();

@@ -1,20 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Family } from '../cidr/address.ts';
-import { replyParts } from './connection.ts';
+import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
   attribute,
   attributesOf,
+  bigUint,
   bytesOf,
-  endOf,
   find,
   type Message,
-  NFGENMSG_BYTES,
   NFPROTO,
   NLM_F,
   type Request,
-  seek,
-  unsigned,
+  type Span,
+  uint,
   writeMessage,
 } from './messages.ts';
 import { NetlinkSocket } from './socket.ts';
@@ -102,7 +101,7 @@ export class Conntrack implements Disposable {
   flowCount(): number {
     const request = { type: CT_MSG.getStats, flags: NLM_F.ack, protocol: 0, attributes: [] };
     const parts = this.#ask('count the flows of conntrack', this.#socket, request, CT_MSG.getStats);
-    const read = (reply: Message) => Number(unsigned(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES), 4));
+    const read = (reply: Message) => uint(find(attributesOf(reply), CTA_STATS_GLOBAL_ENTRIES));
     const [entries] = Array.from(parts, (replies) => replies.map(read)).flat();
     if (entries === undefined) throw malformed('no number of flows');
     return entries;
@@ -131,13 +130,11 @@ export class Conntrack implements Disposable {
    * replies with nothing); otherwise it tells all
    */
   async flowsWith(filter: FlowFilter, asksKernel: boolean, take: (flow: TimedFlow) => void): Promise<void> {
-    for (const replies of this.#dump(filter.family, asksKernel ? filterAttributes(filter) : [])) {
-      for (const reply of replies) {
-        const flow = readFlow(reply);
-        if (isMeant(flow, filter)) take({ ...flow, began: beginning(reply) });
-      }
-      await nextTurn();
-    }
+    const parts = this.#dump(filter.family, asksKernel ? filterAttributes(filter) : []);
+    await receive(parts, (reply) => {
+      const flow = readFlow(reply);
+      if (isMeant(flow, filter)) take({ ...flow, began: beginningOf(reply) });
+    });
   }
 
   *#dump(family: Family | undefined, attributes: readonly Buffer[]) {
@@ -224,75 +221,45 @@ function isMeant(flow: Flow, { direction, family, protocol, ...values }: FlowFil
   return (Object.keys(values) as (keyof typeof values)[]).every((name) => tuple[name] === values[name]);
 }
 
-function beginning({ payload: { bytes, start, end } }: Message): bigint | undefined {
-  const times = seek(bytes, start + NFGENMSG_BYTES, end, CTA.timestamp);
-  const at = times === -1 ? -1 : seek(bytes, times, endOf(bytes, times), CTA_TIMESTAMP_START);
-  return at === -1 || endOf(bytes, at) - at !== 8 ? undefined : bytes.readBigUInt64BE(at);
+function beginningOf(message: Message): bigint | undefined {
+  const start = find(find(attributesOf(message), CTA.timestamp), CTA_TIMESTAMP_START);
+  return start && bigUint(start, 8);
 }
 
 /** Reads IPCTNL_MSG_CT_NEW. */
-export function readFlow({ payload: { bytes, start, end } }: Message): Flow {
+export function readFlow(message: Message): Flow {
+  const attributes = attributesOf(message);
+  const { bytes, start } = message.payload;
   const family = bytes[start] === NFPROTO.IPv4.protocol ? 'IPv4' : 'IPv6';
-  const at = start + NFGENMSG_BYTES;
-  const original = seek(bytes, at, end, CTA.original);
-  const reply = seek(bytes, at, end, CTA.reply);
-  if (original === -1 || reply === -1) throw malformed('a flow without addresses');
-  const originalEnd = endOf(bytes, original);
-  const proto = seek(bytes, original, originalEnd, CTA_TUPLE.proto);
-  const status = numberIn(bytes, at, end, CTA.status, 4) ?? 0;
+  const original = find(attributes, CTA.original);
+  const tcp = find(find(attributes, CTA.protoInfo), CTA_PROTOINFO_TCP);
+  const status = numberIn(attributes, CTA.status, 4) ?? 0;
   return {
     family,
-    protocol:
-      (proto === -1 ? undefined : numberIn(bytes, proto, endOf(bytes, proto), CTA_PROTO.number, 1)) ?? 0,
-    original: readTuple(bytes, original, originalEnd, family),
-    reply: readTuple(bytes, reply, endOf(bytes, reply), family),
-    id: numberIn(bytes, at, end, CTA.id, 4) ?? 0,
-    zone: numberIn(bytes, at, end, CTA.zone, 2) ?? 0,
+    protocol: numberIn(find(original, CTA_TUPLE.proto), CTA_PROTO.number, 1) ?? 0,
+    original: readTuple(original, family),
+    reply: readTuple(find(attributes, CTA.reply), family),
+    id: numberIn(attributes, CTA.id, 4) ?? 0,
+    zone: numberIn(attributes, CTA.zone, 2) ?? 0,
     isExpected: (status & IPS_EXPECTED) !== 0,
-    tcpState: tcpStateIn(bytes, at, end),
+    tcpState: numberIn(tcp, CTA_PROTOINFO_TCP_STATE, 1),
   };
 }
 
-function readTuple(bytes: Buffer, start: number, end: number, family: Family): Tuple {
-  const { bytes: length } = NFPROTO[family];
+function readTuple(tuple: Span | undefined, family: Family): Tuple {
+  const { bytes } = NFPROTO[family];
   const source = CTA_IP_SOURCE[family];
-  const ip = seek(bytes, start, end, CTA_TUPLE.ip);
-  if (ip === -1) throw malformed('a flow without addresses');
-  const ipEnd = endOf(bytes, ip);
-  const proto = seek(bytes, start, end, CTA_TUPLE.proto);
-  const protoEnd = proto === -1 ? proto : endOf(bytes, proto);
+  const [ip, proto] = [find(tuple, CTA_TUPLE.ip), find(tuple, CTA_TUPLE.proto)];
   return {
-    source: addressIn(bytes, ip, ipEnd, source, length),
-    destination: addressIn(bytes, ip, ipEnd, source + 1, length),
-    sourcePort: numberIn(bytes, proto, protoEnd, CTA_PROTO.sourcePort, 2),
-    destinationPort: numberIn(bytes, proto, protoEnd, CTA_PROTO.destinationPort, 2),
+    source: bigUint(find(ip, source), bytes),
+    destination: bigUint(find(ip, source + 1), bytes),
+    sourcePort: numberIn(proto, CTA_PROTO.sourcePort, 2),
+    destinationPort: numberIn(proto, CTA_PROTO.destinationPort, 2),
   };
-}
-
-function tcpStateIn(bytes: Buffer, start: number, end: number): number | undefined {
-  const info = seek(bytes, start, end, CTA.protoInfo);
-  const tcp = info === -1 ? -1 : seek(bytes, info, endOf(bytes, info), CTA_PROTOINFO_TCP);
-  return tcp === -1 ? undefined : numberIn(bytes, tcp, endOf(bytes, tcp), CTA_PROTOINFO_TCP_STATE, 1);
 }
 
 /** The number in an attribute; undefined if there is no such attribute. */
-function numberIn(
-  bytes: Buffer,
-  start: number,
-  end: number,
-  type: number,
-  length: 1 | 2 | 4,
-): number | undefined {
-  const at = seek(bytes, start, end, type);
-  if (at === -1) return undefined;
-  const found = endOf(bytes, at) - at;
-  if (found !== length) throw malformed(`${found} bytes instead of ${length}`);
-  return bytes.readUIntBE(at, length);
-}
-
-function addressIn(bytes: Buffer, start: number, end: number, type: number, length: 4 | 16): bigint {
-  const at = seek(bytes, start, end, type);
-  if (at === -1 || endOf(bytes, at) - at !== length) throw malformed('a flow without an address');
-  if (length === 4) return BigInt(bytes.readUInt32BE(at));
-  return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
+function numberIn(attributes: Span | undefined, type: number, length: 1 | 2 | 4): number | undefined {
+  const number = find(attributes, type);
+  return number && uint(number, length);
 }

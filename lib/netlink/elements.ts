@@ -1,20 +1,16 @@
 import type { Range } from '../cidr/ranges.ts';
-import { interrupted, malformed } from './error.ts';
-import { packetsAt, readVerdict, type VerdictData } from './expressions.ts';
+import { interrupted } from './error.ts';
+import { packetsIn, readExpression, readVerdict, type VerdictData } from './expressions.ts';
 import {
-  ATTRIBUTE_HEADER_BYTES,
-  aligned,
   attribute,
   attributesIn,
   attributesOf,
-  endOf,
+  bigUint,
+  bytesOf,
   find,
-  lengthAt,
   type Message,
   type Span,
-  seek,
-  typeAt,
-  unsigned,
+  uint,
 } from './messages.ts';
 import { OPEN_END } from './user-data.ts';
 
@@ -34,13 +30,6 @@ export interface Elements {
   readonly otherVerdict?: VerdictData | undefined;
   /** Whether an element has more than a range and a count, such as a time limit, which changes what it means. */
   readonly hasOthers: boolean;
-  /** The generations of nf_tables, their last 16 bits, in which the elements were read. */
-  readonly generations: readonly number[];
-}
-
-interface Part {
-  readonly edges: readonly Edge[];
-  readonly generation: number;
 }
 
 /** The beginning of a range, the address behind its end, or all other addresses, as the flags say. */
@@ -59,106 +48,58 @@ const NFTA_DATA_VALUE = 1;
 const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFT_SET_ELEM_CATCHALL = 2;
 const NFTA_SET_ELEM = { key: 1, data: 2, flags: 3, userData: 6, expression: 7, padding: 8 } as const;
-const NLA_F_NESTED = 0x8000;
-
-/** The bytes of an attribute with the flags. */
-const FLAGS_BYTES = 8;
+/** All that an element of a set of ranges has. */
+const PLAIN: readonly number[] = [
+  NFTA_SET_ELEM.key,
+  NFTA_SET_ELEM.flags,
+  NFTA_SET_ELEM.userData,
+  NFTA_SET_ELEM.expression,
+  NFTA_SET_ELEM.padding,
+];
 
 /**
  * The attribute with ranges, and with the address behind the last one of each, which ends it; the highest address needs
- * no end. The key of an IPv4 set has 4 bytes, that of an IPv6 set 16. All is written into one buffer, because there can be
- * 100,000 ranges.
+ * no end. The key of an IPv4 set has 4 bytes, that of an IPv6 set 16.
  */
 export function writeElements(ranges: readonly Range[], keyBytes: number): Buffer {
   const highest = 256n ** BigInt(keyBytes) - 1n;
-  const keyLength = 2 * ATTRIBUTE_HEADER_BYTES + keyBytes;
-  const bytes = Buffer.alloc(ranges.length * (2 * (ATTRIBUTE_HEADER_BYTES + keyLength) + FLAGS_BYTES + 4));
-  let at = 0;
-  const header = (length: number, type: number): void => {
-    bytes.writeUInt16LE(length, at);
-    bytes.writeUInt16LE(type, at + 2);
-    at += ATTRIBUTE_HEADER_BYTES;
+  const end = attribute(NFTA_SET_ELEM.flags, bytesOf(NFT_SET_ELEM_INTERVAL_END, 4));
+  const open = attribute(NFTA_SET_ELEM.userData, OPEN_END);
+  const element = (address: bigint, ...more: readonly Buffer[]) => {
+    const key = attribute(NFTA_SET_ELEM.key, [attribute(NFTA_DATA_VALUE, bytesOf(address, keyBytes))]);
+    return attribute(NFTA_LIST_ELEM, [key, ...more]);
   };
-  const element = (address: bigint, moreBytes: number): void => {
-    header(ATTRIBUTE_HEADER_BYTES + keyLength + moreBytes, NFTA_LIST_ELEM | NLA_F_NESTED);
-    header(keyLength, NFTA_SET_ELEM.key | NLA_F_NESTED);
-    header(ATTRIBUTE_HEADER_BYTES + keyBytes, NFTA_DATA_VALUE);
-    if (keyBytes === 4) bytes.writeUInt32BE(Number(address), at);
-    else bytes.writeBigUInt64BE(address >> 64n, at);
-    if (keyBytes === 16) bytes.writeBigUInt64BE(address & 0xffff_ffff_ffff_ffffn, at + 8);
-    at += keyBytes;
-  };
-  for (const { first, last } of ranges) {
+  const elements = ranges.flatMap(({ first, last }) => {
     if (first < 0n || last < first || last > highest) throw new RangeError(`no range: ${first} to ${last}`);
-    if (last === highest) {
-      element(first, aligned(ATTRIBUTE_HEADER_BYTES + OPEN_END.length));
-      header(ATTRIBUTE_HEADER_BYTES + OPEN_END.length, NFTA_SET_ELEM.userData);
-      at += aligned(OPEN_END.copy(bytes, at));
-    } else {
-      element(first, 0);
-      element(last + 1n, FLAGS_BYTES);
-      header(FLAGS_BYTES, NFTA_SET_ELEM.flags);
-      at = bytes.writeUInt32BE(NFT_SET_ELEM_INTERVAL_END, at);
-    }
-  }
-  return attribute(NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED, bytes.subarray(0, at));
+    return last === highest ? [element(first, open)] : [element(first), element(last + 1n, end)];
+  });
+  return attribute(NFTA_SET_ELEM_LIST_ELEMENTS, elements);
 }
 
 /** Reads NFT_MSG_NEWSETELEM. */
-export function readElements(message: Message, keyBytes: number): Part {
+export function readElements(message: Message, keyBytes: number): readonly Edge[] {
   const list = attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS));
-  const { bytes, start } = message.payload;
-  // nf_tables sets `res_id` of `struct nfgenmsg` so.
-  return {
-    edges: list.map((element) => readEdge(element, keyBytes)),
-    generation: bytes.readUInt16BE(start + 2),
-  };
+  return list.map((element) => readEdge(element, keyBytes));
 }
 
-/** Reads one element without an object for each of its attributes. */
-function readEdge({ bytes, start, end }: Span, keyBytes: number): Edge {
-  let [key, flags, hasOthers] = [-1n, 0, false];
-  let packets: bigint | undefined;
-  let verdict: VerdictData | undefined;
-  for (let at = start; at < end; ) {
-    const length = lengthAt(bytes, at, end);
-    const payload = at + ATTRIBUTE_HEADER_BYTES;
-    switch (typeAt(bytes, at)) {
-      case NFTA_SET_ELEM.key:
-        key = keyIn(bytes, payload, at + length, keyBytes);
-        break;
-      case NFTA_SET_ELEM.flags:
-        flags = Number(unsigned({ bytes, start: payload, end: at + length }, 4));
-        break;
-      case NFTA_SET_ELEM.expression:
-        packets = packetsAt(bytes, payload, at + length);
-        hasOthers ||= packets === undefined;
-        break;
-      case NFTA_SET_ELEM.data:
-        verdict = readVerdict({ bytes, start: payload, end: at + length });
-        hasOthers = true;
-        break;
-      case NFTA_SET_ELEM.userData:
-      case NFTA_SET_ELEM.padding:
-        break;
-      default:
-        hasOthers = true;
-    }
-    at += aligned(length);
-  }
+function readEdge(element: Span, keyBytes: number): Edge {
+  const flagged = find(element, NFTA_SET_ELEM.flags);
+  const flags = flagged === undefined ? 0 : uint(flagged);
   const isCatchAll = flags === NFT_SET_ELEM_CATCHALL;
-  if (flags > NFT_SET_ELEM_INTERVAL_END && !isCatchAll) hasOthers = true;
-  if (key === -1n && !isCatchAll) throw malformed('an element without a key');
-  return { key, flags, packets, hasOthers, ...(verdict && { verdict }) };
-}
-
-function keyIn(bytes: Buffer, start: number, end: number, keyBytes: number): bigint {
-  const at = seek(bytes, start, end, NFTA_DATA_VALUE);
-  const length = at < 0 ? 0 : endOf(bytes, at) - at;
-  if (length !== keyBytes) throw malformed(`${length} bytes instead of ${keyBytes}`);
-  if (keyBytes === 4) return BigInt(bytes.readUInt32BE(at));
-  if (keyBytes === 16) return (bytes.readBigUInt64BE(at) << 64n) | bytes.readBigUInt64BE(at + 8);
-  return BigInt(`0x${bytes.toString('hex', at, at + keyBytes)}`);
+  const expression = find(element, NFTA_SET_ELEM.expression);
+  const packets = expression && packetsIn([readExpression(expression)]);
+  const data = find(element, NFTA_SET_ELEM.data);
+  const verdict = data && readVerdict(data);
+  return {
+    key: isCatchAll ? 0n : bigUint(find(find(element, NFTA_SET_ELEM.key), NFTA_DATA_VALUE), keyBytes),
+    flags,
+    packets,
+    hasOthers:
+      (flags > NFT_SET_ELEM_INTERVAL_END && !isCatchAll) ||
+      (expression !== undefined && packets === undefined) ||
+      !attributesIn(element).every(({ type }) => PLAIN.includes(type)),
+    ...(verdict && { verdict }),
+  };
 }
 
 /**
@@ -166,10 +107,8 @@ function keyIn(bytes: Buffer, start: number, end: number, keyBytes: number): big
  * another range; nft(8) may write an end at the lowest address, which ends nothing. The kernel accepts other ends that
  * end nothing, and refuses ranges around them: such a set has others.
  */
-export function joinElements(parts: readonly Part[], keyBytes: number, isInterval = true): Elements {
-  const all = parts.flatMap(({ edges }) => edges);
+export function joinElements(all: readonly Edge[], keyBytes: number, isInterval = true): Elements {
   const edges = all.filter(({ flags }) => flags !== NFT_SET_ELEM_CATCHALL).toSorted(byKey);
-  const generations = [...new Set(parts.map(({ generation }) => generation))];
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
   let hasOthers = all.some((one) => one.hasOthers);
@@ -180,8 +119,7 @@ export function joinElements(parts: readonly Part[], keyBytes: number, isInterva
     }
     const next = edges[index + 1];
     // Keys of several parts may begin alike.
-    if (isInterval && next?.key === key)
-      throw generations.length > 1 ? interrupted('list elements') : malformed('an element twice');
+    if (isInterval && next?.key === key) throw interrupted('list elements');
     const end = next === undefined ? highest : next.key - 1n;
     ranges.push({ first: key, last: isInterval ? end : key, packets, ...(verdict && { verdict }) });
   }
@@ -191,7 +129,6 @@ export function joinElements(parts: readonly Part[], keyBytes: number, isInterva
     catchAll: other !== undefined,
     ...(other?.verdict && { otherVerdict: other.verdict }),
     hasOthers,
-    generations,
   };
 }
 

@@ -1,14 +1,4 @@
-import {
-  attribute,
-  attributesIn,
-  bytesOf,
-  endOf,
-  find,
-  type Span,
-  seek,
-  text,
-  unsigned,
-} from './messages.ts';
+import { attribute, attributesIn, bigUint, bytesOf, find, type Span, text, uint } from './messages.ts';
 
 /** What an attribute of an expression holds. `value` and `verdict` are the two kinds of `struct nft_data`. */
 interface Values {
@@ -111,19 +101,18 @@ const NFTA_VERDICT = { code: 1, chain: 2 } as const;
 const PADDING: Readonly<Record<string, number>> = { counter: 3, limit: 6 };
 
 const READ: { readonly [Kind in keyof Values]: (payload: Span) => Values[Kind] | undefined } = {
-  u32: (payload) => Number(unsigned(payload, 4)),
-  u64: (payload) => unsigned(payload, 8),
+  u32: (payload) => uint(payload),
+  u64: (payload) => bigUint(payload, 8),
   text,
   value: (payload) => {
-    const value = find(attributesIn(payload), NFTA_DATA.value);
+    const value = find(payload, NFTA_DATA.value);
     return value && hex(value);
   },
   verdict: (payload) => {
-    const parts = attributesIn(find(attributesIn(payload), NFTA_DATA.verdict));
-    if (parts.length === 0) return undefined;
-    const code = Number(BigInt.asIntN(32, unsigned(find(parts, NFTA_VERDICT.code), 4)));
-    const chain = find(parts, NFTA_VERDICT.chain);
-    return { code, ...(chain && { chain: text(chain) }) };
+    const verdict = find(payload, NFTA_DATA.verdict);
+    if (verdict === undefined) return undefined;
+    const chain = find(verdict, NFTA_VERDICT.chain);
+    return { code: uint(find(verdict, NFTA_VERDICT.code)) | 0, ...(chain && { chain: text(chain) }) };
   },
   bytes: hex,
 };
@@ -157,20 +146,18 @@ const FIELDS: ReadonlyMap<string, readonly (readonly [key: string, Field])[]> = 
 
 /** Reads NFTA_LIST_ELEM of the expressions of a rule, or NFTA_SET_ELEM_EXPR. */
 export function readExpression(payload: Span): Expression {
-  const parts = attributesIn(payload);
-  const name = text(find(parts, NFTA_EXPR.name));
-  const data = find(parts, NFTA_EXPR.data);
+  const name = text(find(payload, NFTA_EXPR.name));
+  const data = find(payload, NFTA_EXPR.data);
   const fields = FIELDS.get(name);
-  const attributes = attributesIn(data);
   const isRead = ({ type }: { readonly type: number }) =>
     type === PADDING[name] || fields?.some(([, [known]]) => known === type);
-  if (fields === undefined || !attributes.every(isRead)) {
+  if (fields === undefined || !attributesIn(data).every(isRead)) {
     const bytes = data === undefined || CHANGING.includes(name) ? '' : hex(data);
     return { name: 'unknown', type: name, bytes };
   }
   const values: Record<string, unknown> = { name };
   for (const [key, [type, kind]] of fields) {
-    const found = find(attributes, type);
+    const found = find(data, type);
     const value = found && READ[kind](found);
     if (value !== undefined) values[key] = value;
   }
@@ -210,17 +197,6 @@ export function writeExpression(expression: KnownExpression, type = NFTA_LIST_EL
   });
   return attribute(type, [attribute(NFTA_EXPR.name, name), attribute(NFTA_EXPR.data, data)]);
 }
-
-/** The packets of an expression that counts, read without an object: a set can have 100,000. Undefined for any other expression. */
-export function packetsAt(bytes: Buffer, start: number, end: number): bigint | undefined {
-  const name = seek(bytes, start, end, NFTA_EXPR.name);
-  const data = seek(bytes, start, end, NFTA_EXPR.data);
-  const isCounter = name > 0 && data > 0 && COUNTER_NAME.compare(bytes, name, endOf(bytes, name)) === 0;
-  const packets = isCounter ? seek(bytes, data, endOf(bytes, data), LAYOUTS.counter.packets[0]) : -1;
-  return packets < 0 ? undefined : unsigned({ bytes, start: packets, end: endOf(bytes, packets) }, 8);
-}
-
-const COUNTER_NAME = Buffer.from('counter\0');
 
 /** The packets that the first of the expressions that counts has counted since the rule or element was made. */
 export function packetsIn(expressions: readonly Expression[]): bigint | undefined {

@@ -1,7 +1,6 @@
 import { receive } from './connection.ts';
-import { malformed } from './error.ts';
-import { attribute, attributesIn, find, type Message, NLM_F, text, writeMessage } from './messages.ts';
-import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
+import { attribute, attributesOf, find, hostUint, type Message, text } from './messages.ts';
+import { routeReplies } from './route-requests.ts';
 
 export interface Link {
   readonly index: number;
@@ -14,8 +13,7 @@ export interface Link {
   readonly peerIsInOtherNamespace: boolean;
 }
 
-/** linux/rtnetlink.h and linux/if_link.h. */
-const RTM = { newLink: 16, getLink: 18 } as const;
+/** linux/if_link.h. */
 const IFLA = { name: 3, master: 10, info: 18, extMask: 29, linkNamespace: 37 } as const;
 const IFLA_INFO_KIND = 1;
 const RTEXT_FILTER_SKIP_STATS = 8;
@@ -27,28 +25,25 @@ const IFINFOMSG_BYTES = 16;
  * @throws {NetlinkError}
  */
 export async function allLinks(): Promise<readonly Link[]> {
-  using socket = new NetlinkSocket(NETLINK_ROUTE);
-  const asked = 'list the links';
-  const mask = attribute(IFLA.extMask, Buffer.from([RTEXT_FILTER_SKIP_STATS, 0, 0, 0]));
-  // The rest of `struct ifinfomsg` asks for nothing.
-  const attributes = [Buffer.alloc(IFINFOMSG_BYTES - 4), mask];
-  socket.send(writeMessage({ type: RTM.getLink, flags: NLM_F.dump, protocol: 0, attributes }, 0), asked);
+  const header = Buffer.alloc(IFINFOMSG_BYTES - 4);
+  const attributes = [attribute(IFLA.extMask, Buffer.from([RTEXT_FILTER_SKIP_STATS, 0, 0, 0]))];
   const links: Link[] = [];
-  await receive(socket, { asked, sequence: 0, type: RTM.newLink }, (reply) => links.push(readLink(reply)));
+  const parts = routeReplies({ kind: 'link', asked: 'list the links', header, attributes });
+  await receive(parts, (reply) => links.push(readLink(reply)));
   return links;
 }
 
 /** Reads RTM_NEWLINK. */
-function readLink({ payload: { bytes, start, end } }: Message): Link {
-  if (end - start < IFINFOMSG_BYTES) throw malformed('a link without a header');
-  const attributes = attributesIn({ bytes, start: start + IFINFOMSG_BYTES, end });
-  const kind = find(attributesIn(find(attributes, IFLA.info)), IFLA_INFO_KIND);
+function readLink(message: Message): Link {
+  const attributes = attributesOf(message, IFINFOMSG_BYTES);
+  const { bytes, start } = message.payload;
+  const kind = find(find(attributes, IFLA.info), IFLA_INFO_KIND);
   const master = find(attributes, IFLA.master);
   return {
     index: bytes.readUInt32LE(start + 4),
     name: text(find(attributes, IFLA.name)),
     kind: kind && text(kind),
-    master: master && bytes.readUInt32LE(master.start),
+    master: master && hostUint(master),
     peerIsInOtherNamespace: find(attributes, IFLA.linkNamespace) !== undefined,
   };
 }

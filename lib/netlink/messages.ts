@@ -112,8 +112,8 @@ const NLM_F_REQUEST = 0x1;
 
 const HEADER_BYTES = 16;
 /** The payload of a message of nfnetlink begins with `struct nfgenmsg` (linux/netfilter/nfnetlink.h). */
-export const NFGENMSG_BYTES = 4;
-export const ATTRIBUTE_HEADER_BYTES = 4;
+const NFGENMSG_BYTES = 4;
+const ATTRIBUTE_HEADER_BYTES = 4;
 const LONGEST_ATTRIBUTE = 0xffff;
 const NLA_F_NESTED = 0x8000;
 const NLA_TYPE_MASK = 0x3fff;
@@ -123,110 +123,97 @@ export function aligned(length: number): number {
   return (length + 3) & ~3;
 }
 
-/** Visits parts that begin with a header, and that with their length. They must fill the span exactly. */
-function eachPart(
-  { bytes, start, end }: Span,
-  headerBytes: number,
-  lengthBytes: 2 | 4,
-  visit: (at: number, end: number) => void,
-): void {
-  for (let at = start; at < end; ) {
-    const rest = end - at;
-    const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
-    if (length < headerBytes || length > rest) throw malformed(`${length} bytes in the space of ${rest}`);
-    visit(at, at + length);
-    at += aligned(length);
-  }
-}
-
-/**
- * Visits the messages in what the kernel sent at once: their type, the port of the socket that asked, and the places where the
- * payload starts and ends. It makes no objects.
- */
-export function eachMessage(
-  bytes: Buffer,
-  visit: (type: number, port: number, start: number, end: number) => void,
-): void {
-  eachPart({ bytes, start: 0, end: bytes.length }, HEADER_BYTES, 4, (at, end) =>
-    visit(bytes.readUInt16LE(at + 4), bytes.readUInt32LE(at + 12), at + HEADER_BYTES, end),
-  );
+/** The length of a part that begins with a header, and that with the length of both. It must fit. */
+function lengthAt(bytes: Buffer, at: number, end: number, headerBytes: 4 | 16): number {
+  const rest = end - at;
+  const lengthBytes = headerBytes === HEADER_BYTES ? 4 : 2;
+  const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
+  if (length < headerBytes || length > rest) throw malformed(`${length} bytes in the space of ${rest}`);
+  return length;
 }
 
 /** The messages in what the kernel sent at once. */
 export function messagesIn(bytes: Buffer): readonly Message[] {
   const messages: Message[] = [];
-  eachMessage(bytes, (type, port, start, end) => {
-    const sequence = bytes.readUInt32LE(start - HEADER_BYTES + 8);
-    messages.push({ type, sequence, port, payload: { bytes, start, end } });
-  });
+  for (let at = 0; at < bytes.length; ) {
+    const length = lengthAt(bytes, at, bytes.length, HEADER_BYTES);
+    messages.push({
+      type: bytes.readUInt16LE(at + 4),
+      sequence: bytes.readUInt32LE(at + 8),
+      port: bytes.readUInt32LE(at + 12),
+      payload: { bytes, start: at + HEADER_BYTES, end: at + length },
+    });
+    at += aligned(length);
+  }
   return messages;
 }
 
-/** The attributes of a message of nf_tables, in order. */
-export function attributesOf({ payload: { bytes, start, end } }: Message): readonly Attribute[] {
-  if (end - start < NFGENMSG_BYTES) throw malformed('no header of nfnetlink');
-  return attributesIn({ bytes, start: start + NFGENMSG_BYTES, end });
+/** The attributes of a message, behind a header, by default that of netfilter. */
+export function attributesOf(
+  { payload: { bytes, start, end } }: Message,
+  headerBytes = NFGENMSG_BYTES,
+): Span {
+  if (end - start < headerBytes) throw malformed('a message without a header');
+  return { bytes, start: start + headerBytes, end };
 }
 
-/** The attributes in a payload, in order: those of a list have the same type. None if the payload is missing. */
-export function attributesIn(payload: Span | undefined): readonly Attribute[] {
-  if (payload === undefined) return [];
-  const { bytes } = payload;
-  const attributes: Attribute[] = [];
-  eachPart(payload, ATTRIBUTE_HEADER_BYTES, 2, (at, end) => {
-    const type = bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
-    attributes.push({ type, bytes, start: at + ATTRIBUTE_HEADER_BYTES, end });
-  });
-  return attributes;
-}
-
-/** The attribute of a type; of several, the last one counts, as in the kernel. */
-export function find(attributes: readonly Attribute[], type: number): Attribute | undefined {
-  return attributes.findLast((one) => one.type === type);
-}
-
-/**
- * The place of the payload of the first attribute of a type between two places; -1 if there is none. It makes no object: where
- * there are a million attributes, that is what takes time and memory.
- */
-export function seek(bytes: Buffer, start: number, end: number, type: number): number {
+/** All attributes in order: those of a list have the same type. None if what could hold them is missing. */
+export function attributesIn(attributes: Span | undefined): readonly Attribute[] {
+  const found: Attribute[] = [];
+  const { bytes, start, end } = attributes ?? NOTHING;
   for (let at = start; at < end; ) {
-    const length = lengthAt(bytes, at, end);
-    if (typeAt(bytes, at) === type) return at + ATTRIBUTE_HEADER_BYTES;
+    const length = lengthAt(bytes, at, end, ATTRIBUTE_HEADER_BYTES);
+    found.push({ type: typeAt(bytes, at), bytes, start: at + ATTRIBUTE_HEADER_BYTES, end: at + length });
     at += aligned(length);
   }
-  return -1;
+  return found;
 }
 
-/** The place behind a payload that `seek` has found. */
-export function endOf(bytes: Buffer, payload: number): number {
-  const at = payload - ATTRIBUTE_HEADER_BYTES;
-  return at + bytes.readUInt16LE(at);
+/** The payload of the first attribute of a type; undefined if there is none, or what could hold it is missing. */
+export function find(attributes: Span | undefined, type: number): Span | undefined {
+  const { bytes, start, end } = attributes ?? NOTHING;
+  for (let at = start; at < end; ) {
+    const length = lengthAt(bytes, at, end, ATTRIBUTE_HEADER_BYTES);
+    if (typeAt(bytes, at) === type) return { bytes, start: at + ATTRIBUTE_HEADER_BYTES, end: at + length };
+    at += aligned(length);
+  }
+  return undefined;
 }
 
-/** The length of an attribute with its header, which must fit. */
-export function lengthAt(bytes: Buffer, at: number, end: number): number {
-  const rest = end - at;
-  const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : bytes.readUInt16LE(at);
-  if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
-    throw malformed(`${length} bytes in the space of ${rest}`);
-  return length;
-}
-
-export function typeAt(bytes: Buffer, at: number): number {
+function typeAt(bytes: Buffer, at: number): number {
   return bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
 }
 
-/** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
-export function unsigned(payload: Span | undefined, length: 4 | 8 | 16): bigint {
-  const { bytes, start, end } = payload ?? NOTHING;
-  if (end - start !== length) throw malformed(`${end - start} bytes instead of ${length}`);
-  if (length === 4) return BigInt(bytes.readUInt32BE(start));
-  const low = bytes.readBigUInt64BE(end - 8);
-  return length === 8 ? low : (bytes.readBigUInt64BE(start) << 64n) | low;
+const NOTHING: Span = { bytes: Buffer.alloc(0), start: 0, end: 0 };
+
+/** A payload that must have so many bytes. */
+function exactly(payload: Span | undefined, length: number): Span {
+  const span = payload ?? NOTHING;
+  if (span.end - span.start !== length)
+    throw malformed(`${span.end - span.start} bytes instead of ${length}`);
+  return span;
 }
 
-const NOTHING: Span = { bytes: Buffer.alloc(0), start: 0, end: 0 };
+/** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
+export function uint(payload: Span | undefined, length: 1 | 2 | 4 = 4): number {
+  const { bytes, start } = exactly(payload, length);
+  return bytes.readUIntBE(start, length);
+}
+
+/** The same of a number that may be larger, such as an address. */
+export function bigUint(payload: Span | undefined, length: number): bigint {
+  const { bytes, start, end } = exactly(payload, length);
+  if (length === 4) return BigInt(bytes.readUInt32BE(start));
+  if (length === 8) return bytes.readBigUInt64BE(start);
+  if (length === 16) return (bytes.readBigUInt64BE(start) << 64n) | bytes.readBigUInt64BE(start + 8);
+  return BigInt(`0x${bytes.toString('hex', start, end)}`);
+}
+
+/** A payload that must be a number of 4 bytes in the order of the machine. Those of rtnetlink are. */
+export function hostUint(payload: Span | undefined): number {
+  const { bytes, start } = exactly(payload, 4);
+  return bytes.readUInt32LE(start);
+}
 
 /** A payload that must be a text, with a zero byte at its end. */
 export function text(payload: Span | undefined): string {
@@ -246,10 +233,9 @@ const ERROR_OFFSET = { type: 2, start: 4 + HEADER_BYTES } as const;
 
 /** Where in the refused message is what the kernel refuses (NETLINK_EXT_ACK); undefined if it does not say that. */
 export function offsetIn({ payload: { bytes, start, end } }: Message): number | undefined {
-  const at = seek(bytes, Math.min(start + ERROR_OFFSET.start, end), end, ERROR_OFFSET.type);
-  if (at < 0) return undefined;
-  if (at + 4 > end) throw malformed('an offset is cut off');
-  return bytes.readUInt32LE(at);
+  const parts = { bytes, start: Math.min(start + ERROR_OFFSET.start, end), end };
+  const offset = find(parts, ERROR_OFFSET.type);
+  return offset && hostUint(offset);
 }
 
 /** A number to send, with the highest byte first. */

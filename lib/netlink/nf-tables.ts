@@ -1,14 +1,13 @@
-import type { Range } from '../cidr/ranges.ts';
 import {
   type ChainName,
   type Change,
   expressionAt,
-  requestsOf,
+  requestOf,
   type SetName,
   type TableName,
 } from './change.ts';
 import { Connection } from './connection.ts';
-import { type Elements, isEnd, joinElements, readElements, writeElements } from './elements.ts';
+import { type Elements, isEnd, joinElements, readElements } from './elements.ts';
 import { malformed, NetlinkError } from './error.ts';
 import { type KnownBytes, targetOf } from './expressions.ts';
 import {
@@ -22,7 +21,6 @@ import {
   NFT_MSG,
   NFTA,
   NLM_F,
-  type Request,
   TABLE_FAMILIES,
   type TableFamily,
   text,
@@ -95,12 +93,12 @@ export class NfTables implements Disposable {
 
   /** Undefined if there is no such table. */
   async table(name: TableName): Promise<TableReply | undefined> {
-    return only('table', await this.#ask('table', name, undefined, readTable));
+    return (await this.#ask('table', name, undefined, readTable))?.[0];
   }
 
   /** Undefined if there is no such chain. */
   async chain(name: ChainName<TableFamily>): Promise<ChainReply | undefined> {
-    return only('chain', await this.#ask('chain', name, name.chain, readChain));
+    return (await this.#ask('chain', name, name.chain, readChain))?.[0];
   }
 
   /** All chains of a table. The kernel sends those of all tables of the family. */
@@ -117,7 +115,7 @@ export class NfTables implements Disposable {
 
   /** A set or map, but not its elements; undefined if there is no such set. */
   async set(name: SetName<TableFamily>): Promise<SetReply | undefined> {
-    return only('set', await this.#ask('set', name, name.set, readSet));
+    return (await this.#ask('set', name, name.set, readSet))?.[0];
   }
 
   /** All sets and maps of a table. */
@@ -137,16 +135,11 @@ export class NfTables implements Disposable {
     leadingTo?: string,
     mostBytes?: number,
   ): Promise<readonly RuleReply[]> {
-    const known: KnownBytes = new Map();
-    let bytes = 0;
-    const read = (reply: Message) => {
-      bytes += reply.payload.end - reply.payload.start;
-      if (mostBytes !== undefined && bytes > mostBytes) throw above(`${mostBytes} bytes of rules`);
-      const rule = readRule(reply, known);
-      return leadingTo === undefined || targetOf(rule.expressions) === leadingTo ? rule : undefined;
-    };
-    const found = await this.#ask('rules', name, name.chain, read);
-    return found?.filter((rule) => rule !== undefined) ?? [];
+    const rules: RuleReply[] = [];
+    await this.#eachRule('rules', name, mostBytes, (rule) => {
+      if (leadingTo === undefined || targetOf(rule.expressions) === leadingTo) rules.push(rule);
+    });
+    return rules;
   }
 
   /** Visits the same rules of a chain one after the other, and keeps none: a foreign chain can hold more than fit into memory. */
@@ -155,15 +148,22 @@ export class NfTables implements Disposable {
     visit: (rule: RuleReply) => void,
     most?: MostRules,
   ): Promise<void> {
-    if (most !== undefined) {
-      const { use = 0 } = (await this.chain(name)) ?? {};
-      if (use > most.rules) throw above(`${most.rules} rules and jumps to them`);
-    }
-    let bytes = 0;
+    const { use = 0 } = (most && (await this.chain(name))) ?? {};
+    if (most !== undefined && use > most.rules) throw above(`${most.rules} rules and jumps to them`);
+    await this.#eachRule('each of the rules', name, most?.bytes, visit);
+  }
+
+  async #eachRule(
+    kind: 'rules' | 'each of the rules',
+    name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
+    mostBytes: number | undefined,
+    visit: (rule: RuleReply) => void,
+  ): Promise<void> {
     const known: KnownBytes = new Map();
-    await this.#ask('each of the rules', name, name.chain, (reply) => {
+    let bytes = 0;
+    await this.#ask(kind, name, name.chain, (reply) => {
       bytes += reply.payload.end - reply.payload.start;
-      if (most !== undefined && bytes > most.bytes) throw above(`${most.bytes} bytes of rules`);
+      if (mostBytes !== undefined && bytes > mostBytes) throw above(`${mostBytes} bytes of rules`);
       visit(readRule(reply, known));
     });
   }
@@ -174,32 +174,11 @@ export class NfTables implements Disposable {
     let count = 0;
     const parts = await this.#ask('elements', name, name.set, (reply) => {
       const part = readElements(reply, keyBytes);
-      count += part.edges.filter((edge) => !isEnd(edge)).length;
+      count += part.filter((edge) => !isEnd(edge)).length;
       if (most !== undefined && count > most) throw above(`${most} elements in set ${name.set}`);
       return part;
     });
-    return parts && joinElements(parts, keyBytes, isInterval);
-  }
-
-  /** Whether both edges of a range are in an interval set, however much else changes meanwhile. */
-  async hasRange(name: SetName, range: Range): Promise<boolean> {
-    const { bytes: keyBytes } = NFPROTO[name.family];
-    const highest = 256n ** BigInt(keyBytes) - 1n;
-    const next = range.last + 1n;
-    // For a key that is no edge of a range, the kernel sends the edge below it.
-    const hasEdges = async (ranges: readonly Range[], keys: readonly bigint[]) => {
-      const attributes = [attribute(NFTA.set.name, name.set), writeElements(ranges, keyBytes)];
-      const request = { ...requestFor(name, ...attributes), type: READABLE.elements.type, flags: NLM_F.ack };
-      const asked = `get an element of ${inWords(name, name.set)}`;
-      const parts = await this.#connection.ask(asked, request, (reply) => readElements(reply, keyBytes));
-      return parts?.flatMap(({ edges }) => edges.map(({ key }) => key)).join() === keys.join();
-    };
-    if (range.last === highest) return await hasEdges([range], [range.first]);
-    // The beginning of the next range may be its only end.
-    const beginnings = [range.first, next].map((first) => ({ first, last: highest }));
-    return (
-      (await hasEdges([range], [range.first, next])) || (await hasEdges(beginnings, [range.first, next]))
-    );
+    return parts && joinElements(parts.flat(), keyBytes, isInterval);
   }
 
   /**
@@ -237,21 +216,16 @@ export class NfTables implements Disposable {
    * the change that the kernel refuses
    */
   async commit(changes: readonly Change[]): Promise<void> {
-    const requests: { readonly request: Request; readonly change: Change }[] = [];
-    const all = function* () {
-      for (const change of changes)
-        for (const request of requestsOf(change)) {
-          requests.push({ request, change });
-          yield request;
-        }
+    const requests = function* () {
+      for (const change of changes) yield requestOf(change);
     };
     try {
-      await this.#connection.change('change nf_tables', all());
+      await this.#connection.change('change nf_tables', requests());
     } catch (error) {
       if (!(error instanceof NetlinkError) || error.at === undefined) throw error;
-      const { request, change } = requests[error.at.request] ?? {};
-      if (request === undefined || change === undefined) throw error;
-      const part = expressionAt(request, error.at.offset ?? 0);
+      const change = changes[error.at.request];
+      if (change === undefined) throw error;
+      const part = expressionAt(change, error.at.offset ?? 0);
       throw new NetlinkError(
         error.failure,
         `cannot ${changeText(change)}${part === undefined ? '' : ` (${part})`}: ${error.code}`,
@@ -299,9 +273,4 @@ function requestFor({ family, table }: TableName<TableFamily>, ...attributes: re
 function changeText(change: Change): string {
   const name = 'chain' in change ? change.chain : 'set' in change ? change.set : undefined;
   return `${change.kind} ${inWords(change, name)}`;
-}
-
-function only<Reply>(kind: string, replies: readonly Reply[] | undefined): Reply | undefined {
-  if (replies?.length === 0) throw malformed(`no ${kind}`);
-  return replies?.[0];
 }

@@ -6,8 +6,8 @@ import {
   readExpressions,
 } from './expressions.ts';
 import {
-  attributesIn,
   attributesOf,
+  bigUint,
   find,
   type Message,
   NFTA,
@@ -15,7 +15,7 @@ import {
   TABLE_FAMILIES,
   type TableFamily,
   text,
-  unsigned,
+  uint,
 } from './messages.ts';
 import { type Commented, readUserData, type UserData } from './user-data.ts';
 
@@ -101,7 +101,7 @@ const NF_IP_PRI_CONNTRACK = -200;
 /** Reads NFT_MSG_NEWGEN, a reply or an event. */
 export function readGeneration(message: Message): Generation {
   const attributes = attributesOf(message);
-  return { id: u32(find(attributes, NFTA_GEN.id)), process: text(find(attributes, NFTA_GEN.processName)) };
+  return { id: uint(find(attributes, NFTA_GEN.id)), process: text(find(attributes, NFTA_GEN.processName)) };
 }
 
 /** Reads NFT_MSG_NEWTABLE. */
@@ -109,10 +109,10 @@ export function readTable(message: Message): TableReply {
   const attributes = attributesOf(message);
   const owner = find(attributes, NFTA.table.owner);
   return {
-    flags: u32(find(attributes, NFTA.table.flags)),
-    use: u32(find(attributes, NFTA.table.use)),
+    flags: uint(find(attributes, NFTA.table.flags)),
+    use: uint(find(attributes, NFTA.table.use)),
     handle: u64(find(attributes, NFTA.table.handle)),
-    ...(owner && { owner: u32(owner) }),
+    ...(owner && { owner: uint(owner) }),
     ...userDataIn('table', find(attributes, NFTA.table.userData)),
   };
 }
@@ -125,11 +125,11 @@ export function readChain(message: Message): ChainReply {
     protocol: message.payload.bytes[message.payload.start] ?? 0,
     table: text(find(attributes, NFTA.chain.table)),
     name: text(find(attributes, NFTA.chain.name)),
-    use: u32(find(attributes, NFTA.chain.use)),
+    use: uint(find(attributes, NFTA.chain.use)),
     ...(hook && {
       hook: {
         type: text(find(attributes, NFTA.chain.type)),
-        policy: u32(find(attributes, NFTA.chain.policy)),
+        policy: uint(find(attributes, NFTA.chain.policy)),
         ...readHook(hook),
       },
     }),
@@ -138,8 +138,7 @@ export function readChain(message: Message): ChainReply {
 }
 
 function readHook(hook: Span): Pick<Hook, 'number' | 'priority'> {
-  const parts = attributesIn(hook);
-  return { number: u32(find(parts, NFTA.hook.number)), priority: u32(find(parts, NFTA.hook.priority)) | 0 };
+  return { number: uint(find(hook, NFTA.hook.number)), priority: uint(find(hook, NFTA.hook.priority)) | 0 };
 }
 
 /** Reads NFT_MSG_NEWCHAIN; undefined if it is another kind of chain. */
@@ -160,16 +159,16 @@ export function readNatChain(message: Message): NatChain | undefined {
 export function readSet(message: Message): SetReply {
   const attributes = attributesOf(message);
   const [one, list] = [find(attributes, NFTA.set.expression), find(attributes, NFTA.set.expressions)];
-  const size = find(attributesIn(find(attributes, NFTA.set.description)), NFTA_SET_DESC_SIZE);
+  const size = find(find(attributes, NFTA.set.description), NFTA_SET_DESC_SIZE);
   const flags = find(attributes, NFTA.set.flags);
   return {
     name: text(find(attributes, NFTA.set.name)),
     handle: u64(find(attributes, NFTA.set.handle)),
-    flags: flags === undefined ? 0 : u32(flags),
-    keyType: u32(find(attributes, NFTA.set.keyType)),
-    keyBytes: u32(find(attributes, NFTA.set.keyLength)),
+    flags: flags === undefined ? 0 : uint(flags),
+    keyType: uint(find(attributes, NFTA.set.keyType)),
+    keyBytes: uint(find(attributes, NFTA.set.keyLength)),
     expressions: one === undefined ? readExpressions(list) : [readExpression(one)],
-    ...(size && { size: u32(size) }),
+    ...(size && { size: uint(size) }),
     ...userDataIn('set', find(attributes, NFTA.set.userData)),
   };
 }
@@ -191,10 +190,6 @@ function userDataIn(kind: Commented, data: Span | undefined): UserData {
   return data === undefined ? {} : readUserData(kind, data.bytes.subarray(data.start, data.end));
 }
 
-function u32(payload: Span | undefined): number {
-  return Number(unsigned(payload, 4));
-}
-
 function u64(payload: Span | undefined): number {
-  return Number(unsigned(payload, 8));
+  return Number(bigUint(payload, 8));
 }

@@ -1,19 +1,19 @@
 import { FAMILIES, type Family } from '../cidr/address.ts';
-import { receive, replyParts } from './connection.ts';
-import { malformed, NetlinkError } from './error.ts';
+import { receive } from './connection.ts';
+import { NetlinkError } from './error.ts';
 import {
+  aligned,
   attribute,
+  attributesOf,
+  bigUint,
   bytesOf,
-  endOf,
+  find,
+  hostUint,
   type Message,
   NFPROTO,
-  NLM_F,
   type Span,
-  seek,
-  unsigned,
-  writeMessage,
 } from './messages.ts';
-import { NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
+import { routeReplies } from './route-requests.ts';
 
 /** A route whose destinations are addresses of this machine itself. */
 export interface LocalRoute {
@@ -41,7 +41,6 @@ interface RoutingMark {
 }
 
 /** linux/rtnetlink.h. */
-const RTM = { newRoute: 24, getRoute: 26, newRule: 32, getRule: 34 } as const;
 const [RT_TABLE_UNSPEC, RT_TABLE_LOCAL, RTN_UNICAST, RTN_LOCAL, RTPROT_KERNEL] = [0, 255, 1, 2, 2];
 export const RT_TABLE_MAIN = 254;
 const RTA = { dst: 1, src: 2, iif: 3, oif: 4, gateway: 5, multipath: 9, table: 15, mark: 16 } as const;
@@ -60,15 +59,18 @@ const RTNEXTHOP_BYTES = 8;
  * @throws {NetlinkError}
  */
 export function localRoutes(): readonly LocalRoute[] {
-  using socket = new NetlinkSocket(NETLINK_ROUTE);
-  const asked = 'list the local routes';
-  socket.filterDumps(asked);
-  return FAMILIES.flatMap((family, sequence) => {
+  return FAMILIES.flatMap((family) => {
     const read = (reply: Message) => (isOf(reply, family) ? [readRoute(reply, family)] : []);
-    socket.send(requestOf(family, RT_TABLE_LOCAL, RTN_LOCAL, sequence), asked);
+    const header = filterOf(RT_TABLE_LOCAL, RTN_LOCAL);
+    const request = {
+      kind: 'route',
+      asked: 'list the local routes',
+      family,
+      header,
+      isFiltered: true,
+    } as const;
     try {
-      const parts = replyParts(socket, { asked, sequence, type: RTM.newRoute });
-      return Array.from(parts, (replies) => replies.flatMap(read)).flat();
+      return Array.from(routeReplies(request), (replies) => replies.flatMap(read)).flat();
     } catch (error) {
       // There is no such table.
       if (error instanceof NetlinkError && error.code === 'ENOENT') return [];
@@ -89,20 +91,19 @@ export async function unicastRoutes(
   families: readonly Family[],
   links: ReadonlySet<number>,
 ): Promise<readonly UnicastRoute[]> {
-  using socket = new NetlinkSocket(NETLINK_ROUTE);
-  const asked = 'list the routes';
-  socket.filterDumps(asked);
   const routes: UnicastRoute[] = [];
   let read = 0;
-  for (const [sequence, family] of families.entries()) {
-    socket.send(requestOf(family, RT_TABLE_UNSPEC, RTN_UNICAST, sequence), asked);
-    await receive(socket, { asked, sequence, type: RTM.newRoute }, (reply) => {
+  for (const family of families) {
+    const header = filterOf(RT_TABLE_UNSPEC, RTN_UNICAST);
+    const request = { kind: 'route', asked: 'list the routes', family, header, isFiltered: true } as const;
+    await receive(routeReplies(request), (reply) => {
       read += 1;
       if (read > MOST_READ) throw new NetlinkError('failed', `there are more than ${MOST_READ} routes`);
-      if (!isOf(reply, family) || reply.payload.bytes[reply.payload.start + 4] === RT_TABLE_LOCAL) return;
-      const ways = linksOf(reply.payload);
-      const isDefault = reply.payload.bytes[reply.payload.start + 1] === 0;
-      if (isDefault || ways.some((index) => links.has(index))) routes.push(readUnicast(reply, family, ways));
+      const { bytes, start } = reply.payload;
+      if (!isOf(reply, family) || bytes[start + 4] === RT_TABLE_LOCAL) return;
+      const route = readUnicast(reply, family);
+      const isDefault = route.length === 0;
+      if (isDefault || route.links.some((index) => links.has(index))) routes.push(route);
       if (routes.length > MOST_KEPT)
         throw new NetlinkError('failed', `there are more than ${MOST_KEPT} routes by links to pods`);
     });
@@ -120,26 +121,18 @@ interface RoutingQuestions {
 
 /** @throws {NetlinkError} */
 export async function routingQuestions(family: Family): Promise<RoutingQuestions> {
-  using socket = new NetlinkSocket(NETLINK_ROUTE);
-  const asked = 'list the rules of routing';
-  const attributes = [Buffer.alloc(RTMSG_BYTES - 4)];
-  const { protocol } = NFPROTO[family];
-  socket.send(writeMessage({ type: RTM.getRule, flags: NLM_F.dump, protocol, attributes }, 0), asked);
   const marks = new Map<string, RoutingMark>();
   let askForMore = false;
-  await receive(socket, { asked, sequence: 0, type: RTM.newRule }, (reply) => {
-    const { bytes, start: header, end } = reply.payload;
-    const numberIn = (type: number) => {
-      const at = seek(bytes, header + RTMSG_BYTES, end, type);
-      return at < 0 ? undefined : bytes.readUInt32LE(at);
-    };
-    const mask = numberIn(FRA.fwmask) ?? 0;
+  const header = Buffer.alloc(RTMSG_BYTES - 4);
+  const request = { kind: 'rule', asked: 'list the rules of routing', family, header } as const;
+  await receive(routeReplies(request), (reply) => {
     if (!isOf(reply, family)) return;
-    askForMore ||= bytes[header + FRH_TOS] !== 0;
-    askForMore ||= FRA_OF_PACKETS.some((type) => seek(bytes, header + RTMSG_BYTES, end, type) >= 0);
-    if (mask === 0) return;
-    const mark = numberIn(FRA.fwmark) ?? 0;
-    marks.set(`${mark}/${mask}`, { mark, mask });
+    const attributes = attributesOf(reply, RTMSG_BYTES);
+    askForMore ||= reply.payload.bytes[reply.payload.start + FRH_TOS] !== 0;
+    askForMore ||= FRA_OF_PACKETS.some((type) => find(attributes, type) !== undefined);
+    const mask = numberIn(attributes, FRA.fwmask) ?? 0;
+    const mark = numberIn(attributes, FRA.fwmark) ?? 0;
+    if (mask !== 0) marks.set(`${mark}/${mask}`, { mark, mask });
   });
   return { marks: [...marks.values()], askForMore };
 }
@@ -155,34 +148,34 @@ export async function routeTo(
   to: bigint,
   from?: { readonly address: bigint; readonly link: number; readonly mark?: number },
 ): Promise<UnicastRoute | undefined> {
-  using socket = new NetlinkSocket(NETLINK_ROUTE);
-  const { protocol, bytes } = NFPROTO[family];
-  const link = Buffer.alloc(4);
-  link.writeUInt32LE(from?.link ?? 0);
-  const mark = Buffer.alloc(4);
-  mark.writeUInt32LE(from?.mark ?? 0);
-  const attributes = [
-    // The rest of `struct rtmsg` asks for the table too, and for all links of the route: RTM_F_LOOKUP_TABLE, RTM_F_FIB_MATCH.
-    Buffer.from([0, 0, 0, 0, 0, 0x30, 0, 0]),
-    attribute(RTA.dst, bytesOf(to, bytes)),
-    ...(from === undefined ? [] : [attribute(RTA.src, bytesOf(from.address, bytes))]),
-    ...(from?.link ? [attribute(RTA.iif, link)] : []),
-    ...(from?.mark ? [attribute(RTA.mark, mark)] : []),
-  ];
-  const asked = 'find a route';
-  socket.send(writeMessage({ type: RTM.getRoute, flags: NLM_F.ack, protocol, attributes }, 0), asked);
+  const { bytes } = NFPROTO[family];
+  const number = (type: number, value: number | undefined) => {
+    const written = Buffer.alloc(4);
+    written.writeUInt32LE(value ?? 0);
+    return value ? [attribute(type, written)] : [];
+  };
+  const request = {
+    kind: 'route',
+    asked: 'find a route',
+    family,
+    isOne: true,
+    // It asks for the table too, and for all links of the route: RTM_F_LOOKUP_TABLE, RTM_F_FIB_MATCH.
+    header: Buffer.from([0, 0, 0, 0, 0, 0x30, 0, 0]),
+    attributes: [
+      attribute(RTA.dst, bytesOf(to, bytes)),
+      ...(from === undefined ? [] : [attribute(RTA.src, bytesOf(from.address, bytes))]),
+      ...number(RTA.iif, from?.link),
+      ...number(RTA.mark, from?.mark),
+    ],
+  } as const;
   const routes: UnicastRoute[] = [];
-  await receive(socket, { asked, sequence: 0, type: RTM.newRoute }, (reply) =>
-    routes.push(readUnicast(reply, family, linksOf(reply.payload))),
-  );
+  await receive(routeReplies(request), (reply) => routes.push(readUnicast(reply, family)));
   return routes[0];
 }
 
-function requestOf(family: Family, table: number, type: number, sequence: number): Buffer {
-  // The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags.
-  const filter = Buffer.from([table, 0, 0, type, 0, 0, 0, 0]);
-  const { protocol } = NFPROTO[family];
-  return writeMessage({ type: RTM.getRoute, flags: NLM_F.dump, protocol, attributes: [filter] }, sequence);
+/** The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags. */
+function filterOf(table: number, type: number): Buffer {
+  return Buffer.from([table, 0, 0, type, 0, 0, 0, 0]);
 }
 
 /** Whether the route is of the family that was asked for: a kernel without IPv6 sends those of IPv4. */
@@ -191,45 +184,46 @@ function isOf({ payload: { bytes, start } }: Message, family: Family): boolean {
 }
 
 /** Reads RTM_NEWROUTE. */
-function readRoute({ payload }: Message, family: Family): LocalRoute {
-  const { bytes, start, end } = payload;
-  if (end - start < RTMSG_BYTES) throw malformed('a route without a header');
+function readRoute(message: Message, family: Family): LocalRoute {
+  const { bytes, start } = message.payload;
   return {
     family,
-    address: addressIn(payload, RTA.dst, family) ?? 0n,
+    address: addressIn(attributesOf(message, RTMSG_BYTES), RTA.dst, family) ?? 0n,
     length: bytes.readUInt8(start + 1),
     isOfLink: bytes[start + 5] === RTPROT_KERNEL,
   };
 }
 
-function readUnicast(message: Message, family: Family, links: UnicastRoute['links']): UnicastRoute {
-  const { payload } = message;
-  const { bytes, start, end } = payload;
-  const table = seek(bytes, start + RTMSG_BYTES, end, RTA.table);
+function readUnicast(message: Message, family: Family): UnicastRoute {
+  const { bytes, start } = message.payload;
+  const attributes = attributesOf(message, RTMSG_BYTES);
   return {
     ...readRoute(message, family),
-    table: table < 0 ? bytes.readUInt8(start + 4) : bytes.readUInt32LE(table),
-    gateway: addressIn(payload, RTA.gateway, family),
-    links,
+    table: numberIn(attributes, RTA.table) ?? bytes.readUInt8(start + 4),
+    gateway: addressIn(attributes, RTA.gateway, family),
+    links: linksOf(attributes),
   };
 }
 
-function addressIn({ bytes, start, end }: Span, type: number, family: Family) {
-  const at = seek(bytes, start + RTMSG_BYTES, end, type);
-  return at < 0 ? undefined : unsigned({ bytes, start: at, end: endOf(bytes, at) }, NFPROTO[family].bytes);
+function addressIn(attributes: Span, type: number, family: Family): bigint | undefined {
+  const address = find(attributes, type);
+  return address && bigUint(address, NFPROTO[family].bytes);
+}
+
+function numberIn(attributes: Span, type: number): number | undefined {
+  const number = find(attributes, type);
+  return number && hostUint(number);
 }
 
 /** The links of a route with one way or several; none if the kernel names only a nexthop object (nexthop_compat_mode=0). */
-function linksOf({ bytes, start: header, end }: Span): readonly number[] {
-  const start = header + RTMSG_BYTES;
-  const only = seek(bytes, start, end, RTA.oif);
-  if (only >= 0) return [bytes.readUInt32LE(only)];
+function linksOf(attributes: Span): readonly number[] {
+  const only = numberIn(attributes, RTA.oif);
+  if (only !== undefined) return [only];
   const links: number[] = [];
-  const first = seek(bytes, start, end, RTA.multipath);
-  const last = first < 0 ? first : endOf(bytes, first) - RTNEXTHOP_BYTES;
-  for (let hop = first; hop >= 0 && hop <= last; ) {
+  const { bytes, start, end } = find(attributes, RTA.multipath) ?? { ...attributes, end: attributes.start };
+  for (let hop = start; hop + RTNEXTHOP_BYTES <= end; ) {
     links.push(bytes.readUInt32LE(hop + 4));
-    hop += Math.max(RTNEXTHOP_BYTES, (bytes.readUInt16LE(hop) + 3) & ~3);
+    hop += Math.max(RTNEXTHOP_BYTES, aligned(bytes.readUInt16LE(hop)));
   }
   return links;
 }

@@ -1,7 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Family } from '../cidr/address.ts';
 import { NetlinkError } from './error.ts';
-import { eachMessage, endOf, messagesIn, NFGENMSG_BYTES, NFPROTO, NFT_MSG, NFTA, seek } from './messages.ts';
+import {
+  attributesOf,
+  find,
+  type Message,
+  messagesIn,
+  NFPROTO,
+  NFT_MSG,
+  NFTA,
+  type Span,
+} from './messages.ts';
 import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
@@ -12,10 +21,7 @@ export interface Events<Item> {
 }
 
 /** Tells what comes until it is disposed; throws NetlinkError. While nobody asks, that waits in the kernel. */
-export interface Watch<Item> extends AsyncIterable<Events<Item>>, Disposable {
-  /** What has come until now. Nothing of it is told again. */
-  drain(): Events<Item>;
-}
+export type Watch<Item> = AsyncIterable<Events<Item>> & Disposable;
 
 /**
  * The limit for what is read at once, of up to 32 KiB each; the rest is read later. As much as the kernel keeps for a
@@ -34,21 +40,11 @@ export interface WatchedTable {
   readonly chains?: readonly string[];
 }
 
-/** What a transaction has changed in a watched table. */
-export interface Touch {
-  readonly family: Family;
-  readonly table: string;
-  /** Rules and their chains, elements of a set, or the table and its sets themselves. */
-  readonly kind: 'rules' | 'elements' | 'objects';
-  /** The set of the elements. */
-  readonly set?: string | undefined;
-}
-
 /** A transaction that has changed something in a watched table. */
 export interface TableChange extends Generation {
   /** The port of the netlink socket that has made it. */
   readonly port: number;
-  readonly touched: readonly Touch[];
+  readonly touched: readonly WatchedTable[];
 }
 
 /**
@@ -111,10 +107,6 @@ function watchOf<Item>(socket: NetlinkSocket, reader: Reader<Item>, pauseMs: num
     return { items, lost, reads };
   };
   return {
-    drain() {
-      const { items, lost } = take();
-      return { items, lost };
-    },
     async *[Symbol.asyncIterator]() {
       while (socket.isOpen) {
         const { items, lost, reads } = take();
@@ -128,7 +120,7 @@ function watchOf<Item>(socket: NetlinkSocket, reader: Reader<Item>, pauseMs: num
   };
 }
 
-/** The attribute with the name of the chain, or of the set, in messages that have one. */
+/** The attribute with the name of the chain, in messages that have one. */
 const CHAIN_NAME: Readonly<Record<number, number>> = {
   [NFT_MSG.newChain]: NFTA.chain.name,
   [NFT_MSG.deleteChain]: NFTA.chain.name,
@@ -136,80 +128,46 @@ const CHAIN_NAME: Readonly<Record<number, number>> = {
   [NFT_MSG.deleteRule]: NFTA.rule.chain,
 };
 const TABLES: readonly number[] = [NFT_MSG.newTable, NFT_MSG.deleteTable];
-const ELEMENTS: readonly number[] = [NFT_MSG.newSetElement, NFT_MSG.deleteSetElement];
 
-/** A watched table as the kernel names it. */
-interface WatchedBytes extends WatchedTable {
-  readonly protocol: number;
-  readonly name: Buffer;
-  readonly chainNames: readonly Buffer[] | undefined;
-}
-
-/**
- * Reads all messages of nf_tables. What a transaction has touched is told when its generation comes, which ends it. Most
- * messages are about other tables: nothing is made for these, neither objects nor texts.
- */
+/** Reads all messages of nf_tables. What a transaction has touched is told when its generation comes, which ends it. */
 export function createChangeReader(tables: readonly WatchedTable[]): Reader<TableChange> {
   const nameOf = (text: string) => Buffer.from(`${text}\0`);
-  const watched = tables.map((one): WatchedBytes => {
-    const { protocol } = NFPROTO[one.family];
-    return { ...one, protocol, name: nameOf(one.table), chainNames: one.chains?.map(nameOf) };
+  const watched = tables.map((table) => {
+    const { protocol } = NFPROTO[table.family];
+    return { table, protocol, name: nameOf(table.table), chains: table.chains?.map(nameOf) };
   });
-  let touched: Touch[] = [];
-  const touch = (bytes: Buffer, type: number, start: number, end: number): void => {
-    const attributes = start + NFGENMSG_BYTES;
-    const table = seek(bytes, attributes, end, NFTA.table.name);
-    for (const one of watched) {
-      if (one.protocol !== bytes[start] || !isNamed(bytes, table, one.name)) continue;
-      const found = touchOf(one, bytes, type, attributes, end);
-      if (found !== undefined && !touched.some((known) => isSameTouch(known, found))) touched.push(found);
+  const touched = new Set<WatchedTable>();
+  const touch = (message: Message): void => {
+    const attributes = attributesOf(message);
+    const { bytes, start } = message.payload;
+    const name = find(attributes, NFTA.table.name);
+    const chainType = CHAIN_NAME[message.type];
+    const isOfTable = TABLES.includes(message.type);
+    for (const { table, protocol, name: watchedName, chains } of watched) {
+      if (protocol !== bytes[start] || !isNamed(name, watchedName)) continue;
+      const chain = chainType === undefined ? undefined : find(attributes, chainType);
+      if (chains === undefined || isOfTable || chains.some((one) => isNamed(chain, one))) touched.add(table);
     }
   };
   return {
     get isWithin() {
-      return touched.length > 0;
+      return touched.size > 0;
     },
     read(bytes) {
-      const changes: TableChange[] = [];
-      eachMessage(bytes, (type, port, start, end) => {
-        if (type !== NFT_MSG.newGeneration) return touch(bytes, type, start, end);
-        if (touched.length === 0) return;
-        const generation = readGeneration({ type, port, sequence: 0, payload: { bytes, start, end } });
-        changes.push({ ...generation, port, touched });
-        touched = [];
+      return messagesIn(bytes).flatMap((message): readonly TableChange[] => {
+        if (message.type !== NFT_MSG.newGeneration) touch(message);
+        else if (touched.size > 0) {
+          const change = { ...readGeneration(message), port: message.port, touched: [...touched] };
+          touched.clear();
+          return [change];
+        }
+        return [];
       });
-      return changes;
     },
   };
 }
 
-/** What a message about a watched table says; undefined if it is about none of the watched chains. */
-function touchOf(
-  { family, table, chainNames }: WatchedBytes,
-  bytes: Buffer,
-  type: number,
-  start: number,
-  end: number,
-): Touch | undefined {
-  const chainType = CHAIN_NAME[type];
-  if (chainNames !== undefined) {
-    const chain = chainType === undefined ? -1 : seek(bytes, start, end, chainType);
-    const isWatched = TABLES.includes(type) || chainNames.some((name) => isNamed(bytes, chain, name));
-    return isWatched ? { family, table, kind: 'rules' } : undefined;
-  }
-  if (!ELEMENTS.includes(type)) return { family, table, kind: chainType === undefined ? 'objects' : 'rules' };
-  const set = seek(bytes, start, end, NFTA.set.name);
-  return { family, table, kind: 'elements', set: bytes.toString('utf8', set, endOf(bytes, set) - 1) };
-}
-
-/** Whether a payload that `seek` has looked for is there, and is this name. */
-function isNamed(bytes: Buffer, payload: number, name: Buffer): boolean {
-  if (payload < 0 || endOf(bytes, payload) - payload !== name.length) return false;
-  for (let index = 0; index < name.length; index += 1)
-    if (bytes[payload + index] !== name[index]) return false;
-  return true;
-}
-
-function isSameTouch(a: Touch, b: Touch): boolean {
-  return a.family === b.family && a.table === b.table && a.kind === b.kind && a.set === b.set;
+/** Most messages are about other tables: no text is made of their names. */
+function isNamed(found: Span | undefined, name: Buffer): boolean {
+  return found !== undefined && name.compare(found.bytes, found.start, found.end) === 0;
 }

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { formatRange, parseRange, type Range } from '../../lib/cidr/ranges.ts';
-import type { ChainName, SetName } from '../../lib/netlink/change.ts';
+import { type ChainName, elementChanges, type SetName } from '../../lib/netlink/change.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { type KnownExpression, targetOf } from '../../lib/netlink/expressions.ts';
 import type { TableChange } from '../../lib/netlink/watch.ts';
@@ -88,8 +88,8 @@ async function change(
   add: readonly Range[],
 ): Promise<void> {
   await netlink.commit([
-    { kind: 'delete elements', ...set, ranges: remove },
-    { kind: 'add elements', ...set, ranges: add },
+    ...elementChanges('delete elements', set, remove),
+    ...elementChanges('add elements', set, add),
   ]);
 }
 
@@ -348,17 +348,14 @@ for (const { family, kind } of FAMILY_KINDS) {
         }
       }
       const what = told.map(({ id: at, process, touched }) => {
-        return [at - id, process, touched.map(({ table, kind: one, set: name }) => [table, one, name ?? ''])];
+        return [at - id, process, touched.map(({ table }) => table).toSorted()];
       });
-      const s = ['t', 'elements', 's'];
-      assert.deepEqual(what.slice(0, 3), [
-        [1, 'iptables-nft', [['nat', 'rules', '']]],
-        [2, 'nft', [s]],
-        [6, 'ip-masq-agent', [s]],
+      assert.deepEqual(what, [
+        [1, 'iptables-nft', ['nat']],
+        [2, 'nft', ['t']],
+        [6, 'ip-masq-agent', ['t']],
+        [7, 'nft', ['nat', 't']],
       ]);
-      const [at, process, all] = what[3] ?? [];
-      assert.deepEqual([at, process], [7, 'nft']);
-      for (const table of ['t', 'nat']) assert.ok(JSON.stringify(all).includes(`["${table}",`), table);
       const own = await netlink.ownPort();
       assert.deepEqual(
         told.map(({ port }) => port === own),
@@ -453,9 +450,7 @@ for (const family of FAMILIES) {
       isReading = false;
     });
     while (isReading) await lab.nft('add table ip other\ndelete table ip other\n');
-    const elements = await reading;
-    assert.equal(elements?.ranges.length, ranges.length);
-    assert.ok(elements.generations.length > 1);
+    assert.equal((await reading)?.ranges.length, ranges.length);
     const one = parsed(family === 'IPv4' ? '9.0.0.0/8' : 'fc00::/8');
     await change(netlink, set, ranges.slice(5_000, 6_000), [one]);
     const expected = [one, ...ranges.slice(0, 5_000), ...ranges.slice(6_000)];

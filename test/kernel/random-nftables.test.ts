@@ -160,10 +160,10 @@ async function stateOf(netlink: Netlink, table: TableName) {
     table: await netlink.table(table),
     sets: byName(
       await Promise.all(
-        sets.map(async (set) => {
-          const { generations, ...elements } = (await netlink.elements({ ...table, set: set.name })) ?? {};
-          return { ...set, elements };
-        }),
+        sets.map(async (set) => ({
+          ...set,
+          elements: await netlink.elements({ ...table, set: set.name }),
+        })),
       ),
     ),
     chains: byName(await netlink.chains(table)),

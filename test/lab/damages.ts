@@ -150,6 +150,6 @@ function flushAll(): string {
 }
 
 /** The chain as versions before the priority `srcnat + 10` made it. */
-export function olderPriority(table: string): string {
+function olderPriority(table: string): string {
   return `delete chain ${table} postrouting; table ${table} { chain ${POSTROUTING} priority srcnat; counter masquerade; }; }`;
 }

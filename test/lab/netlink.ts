@@ -86,7 +86,6 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'rules',
     'eachRuleOf',
     'elements',
-    'hasRange',
     'commit',
     'natChains',
     'ipsetName',

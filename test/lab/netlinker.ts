@@ -1,4 +1,5 @@
 /** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
+import { elementChanges } from '../../lib/netlink/change.ts';
 import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { attribute, IPSET_MSG, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
@@ -36,7 +37,6 @@ const netlink: Netlink = {
     return rules;
   },
   elements: (...values) => tables.elements(...values),
-  hasRange: (...values) => tables.hasRange(...values),
   commit: (changes) => tables.commit(changes),
   natChains: () => tables.natChains(),
   ipsetName: (index) => tables.ipsetName(index),
@@ -66,12 +66,16 @@ const netlink: Netlink = {
     const ranges = Array.from({ length: count }, (_, index) => {
       return { first: 2n * BigInt(index), last: 2n * BigInt(index) };
     });
-    const elements = { family: 'IPv4', table: 't', set: 's', ranges } as const;
+    const set = { family: 'IPv4', table: 't', set: 's' } as const;
     for (let time = 0; time < times; time += 1)
-      await tables.commit([{ kind: time % 2 === 0 ? 'add elements' : 'delete elements', ...elements }]);
-    const told = watch.drain();
-    await tables.commit([{ kind: 'add elements', ...elements, ranges: [{ first: 1n, last: 1n }] }]);
-    return [told, watch.drain()];
+      await tables.commit(elementChanges(time % 2 === 0 ? 'add elements' : 'delete elements', set, ranges));
+    const told: Events<TableChange>[] = [];
+    for await (const events of watch) {
+      told.push(events);
+      if (told.length === 2) break;
+      await tables.commit(elementChanges('add elements', set, [{ first: 1n, last: 1n }]));
+    }
+    return told;
   },
 };
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { planTable } from '../../lib/dataplane/nftables/plan.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
-import { requestsOf } from '../../lib/netlink/change.ts';
+import { requestOf } from '../../lib/netlink/change.ts';
 import { attribute, NFPROTO } from '../../lib/netlink/messages.ts';
 import type { Family, Policy } from '../../lib/policy/policy.ts';
 import type { RawMessage } from './netlink.ts';
@@ -194,7 +194,7 @@ export function changes(): fc.Arbitrary<Change> {
 export function changed(policy: Policy, options: RuleOptions, change: Change): readonly RawMessage[] {
   const { family } = policy;
   const plan = planTable({ family, table: undefined, interim: undefined }, policy, options);
-  const requests = plan?.transactions.flat().flatMap(({ change }) => [...requestsOf(change)]) ?? [];
+  const requests = plan?.transactions.flat().map(({ change }) => requestOf(change)) ?? [];
   const messages = requests.map(({ attributes, ...one }, index) => {
     if (index !== change.message % requests.length)
       return { ...one, attributes: Buffer.concat(attributes).toString('hex') };

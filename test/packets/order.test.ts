@@ -83,7 +83,7 @@ describe('a table of the agent that others have changed', { skip: NO_NFTABLES, t
   /** What is done to the table, and what then differs of its chains. */
   const DAMAGES: readonly (readonly [what: string, damage: (tables: readonly string[]) => string])[] = [
     [
-      'has its chain replaced if it has the priority of older versions',
+      'is made again if its chain has the priority of older versions',
       (tables) => REPLACED + tables.join('').replaceAll('priority srcnat + 10;', 'priority srcnat;'),
     ],
     [

@@ -13,7 +13,6 @@ import {
 } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { LastReading } from '../last-reading.ts';
 import { noAnswer, type Requests } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, secondChain } from './chain.ts';
@@ -69,18 +68,12 @@ export function iptablesDataplane(
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
-  const reader =
-    netlink &&
-    new LastReading(netlink, 'iptables', (requests, family) =>
-      readChains(requests, family, chain, options.mostObjects),
-    );
   /** Transactions of each family that were begun or have ended, and how many have written all rules again. */
   const writes = { IPv4: { steps: 0, remakes: 0 }, IPv6: { steps: 0, remakes: 0 } };
   const bound = (draft: Draft | undefined): Plan | undefined => {
     if (draft === undefined) return undefined;
     const { family, script, remakes } = draft;
     const apply = async () => {
-      reader?.forget(family);
       const counted = writes[family];
       counted.steps += 1;
       try {
@@ -92,20 +85,16 @@ export function iptablesDataplane(
     };
     return { ...draft, apply };
   };
+  const readOver = (requests: Requests, family: Family) =>
+    readChains(requests, family, chain, options.mostObjects);
   const read = async (family: Family, rewrite: boolean) => {
-    const reading = await reader?.read(family, rewrite).catch(noAnswer);
-    if (reading === undefined) {
-      const how = { rewrite, most: options.mostObjects };
-      return { found: await observe(tools[family], chain, how) };
-    }
-    const { found, generation } = reading;
-    // No event tells when another chain leads to the agent's no more.
-    if (found.callers.size > 0) reader?.forget(family);
-    return { found, generation };
+    const reading = await netlink?.read((asked) => readOver(asked, family)).catch(noAnswer);
+    if (reading !== undefined) return reading;
+    const how = { rewrite, most: options.mostObjects };
+    return { found: await observe(tools[family], chain, how) };
   };
   const readCounts = async (family: Family): Promise<readonly ObservedRule[]> => {
-    const read = (asked: Requests) => readChains(asked, family, chain, options.mostObjects);
-    const observed = await netlink?.use(read).catch(noAnswer);
+    const observed = await netlink?.use((asked) => readOver(asked, family)).catch(noAnswer);
     if (observed !== undefined) return observed.rules ?? [];
     const list = (name: string) => tools[family].listCounts(name);
     return joinChains(chain, await list(chain), await list(secondChain(chain))).rules ?? [];

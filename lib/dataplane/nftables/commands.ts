@@ -1,9 +1,9 @@
 import type { Family } from '../../cidr/address.ts';
 import { formatRange, type Range } from '../../cidr/ranges.ts';
-import type { Change } from '../../netlink/change.ts';
+import { type Change, elementChanges } from '../../netlink/change.ts';
 import { encode } from './encode.ts';
 import { tableName } from './names.ts';
-import { chainProperties, ruleText, setProperties, type TableRule } from './ruleset.ts';
+import { chainProperties, ruleText, setProperties } from './ruleset.ts';
 import type { MeantChain, MeantSet, PolicyTable } from './table.ts';
 
 /** A change of nf_tables, and the command of nft(8) that does the same. */
@@ -29,7 +29,7 @@ export class NftCommands {
     const text = `add table ${this.#name} { comment "${comment}"; }`;
     return [
       { change: { kind: 'add table', ...this.#place, comment }, text },
-      ...sets.flatMap((set) => this.addSet(set)),
+      ...sets.flatMap((set) => this.#addSet(set)),
     ];
   }
 
@@ -37,7 +37,7 @@ export class NftCommands {
     return { change: { kind: 'delete table', ...this.#place }, text: `delete table ${this.#name}` };
   }
 
-  addSet(set: MeantSet): readonly NftCommand[] {
+  #addSet(set: MeantSet): readonly NftCommand[] {
     const { name, comment, properties, ranges } = set;
     const text = `add set ${this.#name} ${name} { ${setProperties(set).join('; ')}; }`;
     const counts = properties.includes('counter');
@@ -47,55 +47,43 @@ export class NftCommands {
     ];
   }
 
-  deleteSet(set: string): NftCommand {
-    return { change: { kind: 'delete set', ...this.#place, set }, text: `delete set ${this.#name} ${set}` };
-  }
-
   /** None if there are no ranges. */
   elements(verb: 'add' | 'delete', set: string, ranges: readonly Range[]): readonly NftCommand[] {
-    if (ranges.length === 0) return [];
-    const family = this.#family;
-    const [name, place] = [this.#name, this.#place];
-    return [
-      {
-        change: { kind: `${verb} elements`, ...place, set, ranges },
-        // With many elements this takes long, and only few ask for it.
-        get text() {
-          return `${verb} element ${name} ${set} { ${ranges.map((one) => formatRange(family, one)).join(', ')} }`;
-        },
-      },
-    ];
+    return elementChanges(`${verb} elements`, { ...this.#place, set }, ranges).map((change) => {
+      const texts = change.ranges.map((one) => formatRange(this.#family, one));
+      return { change, text: `${verb} element ${this.#name} ${set} { ${texts.join(', ')} }` };
+    });
   }
 
-  addChain(chain: MeantChain): readonly NftCommand[] {
-    const { name, comment, hook } = chain;
-    const properties = chainProperties(chain).map((one) => one.replace(/;$/, ''));
-    const text = `add chain ${this.#name} ${name} { ${properties.join('; ')}; }`;
-    return [
-      { change: { kind: 'add chain', ...this.#place, chain: name, hook, comment }, text },
-      ...this.addRules(chain),
-    ];
+  /** The chains with their rules. */
+  addChains(chains: readonly MeantChain[]): readonly NftCommand[] {
+    return chains.flatMap((chain) => {
+      const { name, comment, hook } = chain;
+      const properties = chainProperties(chain).map((one) => one.replace(/;$/, ''));
+      const text = `add chain ${this.#name} ${name} { ${properties.join('; ')}; }`;
+      return [
+        { change: { kind: 'add chain', ...this.#place, chain: name, hook, comment }, text },
+        ...this.addRules(chain),
+      ];
+    });
+  }
+
+  flushChain(chain: string): NftCommand {
+    return {
+      change: { kind: 'flush chain', ...this.#place, chain },
+      text: `flush chain ${this.#name} ${chain}`,
+    };
   }
 
   addRules({ name, rules }: MeantChain): readonly NftCommand[] {
-    return rules.map((rule) => this.#addRule(name, rule));
-  }
-
-  #addRule(chain: string, rule: TableRule): NftCommand {
-    const expressions = encode(this.#family, rule.statements);
-    const { comment } = rule;
-    return {
-      change: { kind: 'add rule', ...this.#place, chain, expressions, comment },
-      text: `add rule ${this.#name} ${chain} ${ruleText(this.#family, rule)}`,
-    };
-  }
-
-  /** Without its rules, or all of it. */
-  empty(verb: 'flush' | 'delete', chain: string): NftCommand {
-    return {
-      change: { kind: `${verb} chain`, ...this.#place, chain },
-      text: `${verb} chain ${this.#name} ${chain}`,
-    };
+    return rules.map((rule) => {
+      const { statements, comment } = rule;
+      const expressions = encode(this.#family, statements);
+      return {
+        change: { kind: 'add rule', ...this.#place, chain: name, expressions, comment },
+        text: `add rule ${this.#name} ${name} ${ruleText(this.#family, rule)}`,
+      };
+    });
   }
 
   get #place() {

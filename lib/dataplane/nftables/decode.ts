@@ -5,17 +5,20 @@ import { NFPROTO } from '../../netlink/messages.ts';
 import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS, VERDICT_REGISTER } from './encode.ts';
 import { KEYS, type MatchKey, type Statement, VERDICTS, type VerdictName } from './statement.ts';
 
+interface KeyValue {
+  readonly kind: 'key';
+  readonly key: MatchKey;
+  /** How many bytes are loaded. */
+  readonly bytes: number;
+  readonly mask?: string | undefined;
+}
+
 /** What a register holds, and the expressions that have put it there. */
 interface Held {
   readonly by: readonly Expression[];
   /** Undefined if it is not understood. */
   readonly value:
-    | {
-        readonly kind: 'key';
-        readonly key: MatchKey;
-        readonly bytes: number;
-        readonly mask?: string | undefined;
-      }
+    | KeyValue
     | { readonly kind: 'random'; readonly modulus: number; readonly isNetwork: boolean }
     | { readonly kind: 'bytes'; readonly bytes: string }
     /** What a map has for a key. */
@@ -135,21 +138,15 @@ function readTranslation(
   expression: Extract<KnownExpression, { name: 'masq' | 'nat' }>,
   take: Take,
 ): Statement {
-  const isNat = expression.name === 'nat';
-  const address = isNat ? take(expression.fromAddress) : undefined;
-  const lastAddress = isNat ? take(expression.toAddress) : undefined;
-  const [port, lastPort] = [take(expression.fromPort), take(expression.toPort)];
-  const statement = translationOf(
-    family,
-    expression,
+  const { fromAddress, toAddress } = expression.name === 'nat' ? expression : {};
+  const held = [fromAddress, toAddress, expression.fromPort, expression.toPort].map(take);
+  const [address, lastAddress, port, lastPort] = held;
+  const by = new Set(held.flatMap((one) => one?.by ?? []));
+  const to =
     address?.value?.kind === 'text'
       ? address.value.text
-      : rangeIn(NFPROTO[family].bytes, address, lastAddress),
-    rangeIn(2, port, lastPort),
-  );
-  if (statement !== undefined) return statement;
-  const by = [address, lastAddress, port, lastPort].flatMap((held) => held?.by ?? []);
-  return other([...new Set(by), expression]);
+      : rangeIn(NFPROTO[family].bytes, address, lastAddress);
+  return translationOf(family, expression, to, rangeIn(2, port, lastPort)) ?? other([...by, expression]);
 }
 
 /** A set, a verdict map, or a map whose value goes to a register. */
@@ -283,22 +280,19 @@ function matchOf(
     return { kind: 'chance', size: Number(numberOf(expression.value ?? '')), left: value.modulus };
   }
   if (value?.kind !== 'key') return undefined;
-  const { key, bytes } = value;
   if (expression.name === 'range') {
     const { operation, first = '', last = '' } = expression;
-    if (value.mask !== undefined || KEYS[key].order === 'host' || bytes !== KEYS[key].bytes) return undefined;
+    const key = wholeKey(value);
+    if (key === undefined || KEYS[key].order === 'host') return undefined;
     const range = { first: numberOf(first), last: numberOf(last) };
     return { kind: 'match', key, range, ...(operation === 1 && { isNot: true }) };
   }
-  const { operation, value: compared = '' } = expression;
-  if (value.mask !== undefined)
-    return bytes === KEYS[key].bytes ? maskedMatch(key, value.mask, compared, operation) : undefined;
-  return comparison(key, bytes, compared, operation);
+  return comparison(value, expression.value ?? '', expression.operation);
 }
 
+/** A value, a prefix, what is lower or higher, or the value of some bits. */
 function comparison(
-  key: MatchKey,
-  bytes: number,
+  { key, bytes, mask }: KeyValue,
   compared: string,
   operation: number | undefined,
 ): Statement | undefined {
@@ -306,14 +300,21 @@ function comparison(
   const length = compared.length / 2;
   // A name of interfaces that ends with a star is compared up to there.
   if (length === 0 || length > bytes || (length < bytes && order === 'host')) return undefined;
+  if (mask !== undefined && (length !== all || mask.length !== compared.length)) return undefined;
   const rest = BigInt(8 * (all - length));
   const first = numberIn(order, compared) << rest;
-  const last = first + (1n << rest) - 1n;
-  if (operation === CMP.eq || operation === CMP.neq)
-    return { kind: 'match', key, range: { first, last }, ...(operation === CMP.neq && { isNot: true }) };
-  if (order === 'host') return undefined;
-  const range = rangesOf({ first, last }, highestOf(key))[operation ?? -1];
-  return range === undefined || range.first > range.last ? undefined : { kind: 'match', key, range };
+  const bits = mask === undefined ? (highestOf(key) >> rest) << rest : numberIn(order, mask);
+  const range = { first, last: first + highestOf(key) - bits };
+  if (operation === CMP.eq || operation === CMP.neq) {
+    const isRange = mask === undefined || (order === 'network' && hostBitsOf(range) !== undefined);
+    const asked = isRange ? { range } : { mask: bits, value: first };
+    return { kind: 'match', key, ...asked, ...(operation === CMP.neq && { isNot: true }) };
+  }
+  if (order === 'host' || mask !== undefined) return undefined;
+  const compare = rangesOf(range, highestOf(key))[operation ?? -1];
+  return compare === undefined || compare.first > compare.last
+    ? undefined
+    : { kind: 'match', key, range: compare };
 }
 
 function rangesOf({ first, last }: Range, highest: bigint): Readonly<Record<number, Range>> {
@@ -323,23 +324,6 @@ function rangesOf({ first, last }: Range, highest: bigint): Readonly<Record<numb
     [CMP.gt]: { first: last + 1n, last: highest },
     [CMP.gte]: { first, last: highest },
   };
-}
-
-/** A prefix, or the value of some bits. */
-function maskedMatch(
-  key: MatchKey,
-  mask: string,
-  compared: string,
-  operation: number | undefined,
-): Statement | undefined {
-  const { bytes, order } = KEYS[key];
-  if (mask.length !== 2 * bytes || compared.length !== mask.length) return undefined;
-  if (operation !== CMP.eq && operation !== CMP.neq) return undefined;
-  const [bits, first] = [numberIn(order, mask), numberIn(order, compared)];
-  const not = operation === CMP.neq && { isNot: true };
-  const range = { first, last: first + (1n << BigInt(8 * bytes)) - bits - 1n };
-  const isPrefix = order === 'network' && hostBitsOf(range) !== undefined;
-  return { kind: 'match', key, ...(isPrefix ? { range } : { mask: bits, value: first }), ...not };
 }
 
 function verdictOf(expression: Extract<KnownExpression, { name: 'immediate' }>): Statement {

@@ -2,7 +2,7 @@ import { ADDRESS_BITS, type Family } from '../../cidr/address.ts';
 import { hostBitsOf } from '../../cidr/ranges.ts';
 import type { KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import { KEYS, type MatchKey, type Statement, type Translation, VERDICTS } from './statement.ts';
+import { KEYS, type Match, type MatchKey, type Statement, type Translation, VERDICTS } from './statement.ts';
 
 /** NFT_REG_VERDICT; the others hold 16 bytes each. */
 export const VERDICT_REGISTER = 0;
@@ -49,15 +49,13 @@ function encodeStatement(family: Family, statement: Statement): readonly KnownEx
     case 'snat':
       return encodeTranslation(family, statement);
     case 'set':
-      throw new TypeError(`cannot write ${statement.key} set ${statement.value}`);
     case 'vmap':
-      throw new TypeError(`cannot write a map of ${statement.keyText}`);
     case 'other':
-      throw new TypeError(`cannot write ${statement.text}`);
+      throw new TypeError(`the agent writes no ${statement.kind}`);
   }
 }
 
-function encodeMatch(match: Extract<Statement, { readonly kind: 'match' }>): readonly KnownExpression[] {
+function encodeMatch(match: Match): readonly KnownExpression[] {
   const { key, isNot = false } = match;
   const { bytes } = KEYS[key];
   const equal = isNot ? CMP.neq : CMP.eq;

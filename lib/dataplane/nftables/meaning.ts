@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import { complement, nothing, type RangeSet } from '../../cidr/ranges.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
 import { type Condition, markTest, type Outcome, type Test } from '../rule.ts';
-import { LOCAL, linkName, type Statement, statementText } from './statement.ts';
+import { LOCAL, linkName, type Match, type Statement, statementText } from './statement.ts';
 
 /** What a statement means for packets of one family. */
 export interface Meaning {
@@ -35,7 +35,7 @@ export function testOf(meaning: Meaning, statement: Statement): Test {
   return { text: statementText(family, statement), isSteady: false };
 }
 
-function matchTest(meaning: Meaning, match: Extract<Statement, { readonly kind: 'match' }>): Test {
+function matchTest(meaning: Meaning, match: Match): Test {
   const { family, tableAndChain } = meaning;
   const { key, isNot = false } = match;
   const always = (answer: boolean) => (answer === isNot ? nothing(family) : undefined);
@@ -55,11 +55,7 @@ function matchTest(meaning: Meaning, match: Extract<Statement, { readonly kind: 
 }
 
 /** @param sources the addresses that it asks for, if these are of sources */
-function conditionOf(
-  meaning: Meaning,
-  match: Extract<Statement, { readonly kind: 'match' }>,
-  sources: RangeSet | undefined,
-): Condition {
+function conditionOf(meaning: Meaning, match: Match, sources: RangeSet | undefined): Condition {
   const { key, isNot = false } = match;
   const isSteady = !('set' in match) && STEADY.test(key);
   const opposite = isSteady && isNot ? matchTest(meaning, { ...match, isNot: false }) : undefined;
@@ -73,10 +69,7 @@ function conditionOf(
 }
 
 /** The addresses that a match asks for; undefined if it asks for something else. */
-function addressesOf(
-  { family, addressesIn }: Meaning,
-  match: Extract<Statement, { readonly kind: 'match' }>,
-): RangeSet | undefined {
+function addressesOf({ family, addressesIn }: Meaning, match: Match): RangeSet | undefined {
   if (!/^ip6? [sd]addr$/.test(match.key)) return undefined;
   if ('range' in match) return { family, ranges: [match.range] };
   return 'set' in match ? addressesIn(match.set) : undefined;

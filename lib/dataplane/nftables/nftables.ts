@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { formatRange, type Range } from '../../cidr/ranges.ts';
+import { formatRange } from '../../cidr/ranges.ts';
 import type { Change } from '../../netlink/change.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import type { Policy } from '../../policy/policy.ts';
@@ -13,12 +13,11 @@ import {
 } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { LastReading, type Reading } from '../last-reading.ts';
 import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
 import { ALLOW_NETLINK, dataplaneError, lacksChainType } from './failure.ts';
-import { INVALID_CHAIN, SET, TABLE } from './names.ts';
-import { elementsOf, type Ruleset, readRuleset } from './observe.ts';
+import { INVALID_CHAIN, SET } from './names.ts';
+import { type Ruleset, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { isOwn, isSameTable, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
 import { type PolicyTable, renderTable, tableBlock } from './table.ts';
@@ -40,55 +39,66 @@ export function openNftables(
     throw dataplaneError(error);
   };
   const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
-  const reader = new LastReading<Ruleset>(netlink, 'nftables', (requests, family, known) =>
-    readRuleset(requests, family, known && elementsOf(known), options.mostObjects),
-  );
-  const oddities = new Map<Family, Oddity>();
-  /** How many transactions this process has begun: a reading in which one begins is torn. */
-  let writes = 0;
+  const readRules = (requests: Requests, family: Family) =>
+    readRuleset(requests, family, options.mostObjects);
+  /** What the agent has written, and how the kernel shows it. */
+  const oddities = new Map<Family, { readonly wanted: PolicyTable; readonly table: Table }>();
+  /** What was written last, and how many transactions of other programs the generation had counted before. */
+  const written = new Map<Family, { readonly wanted: PolicyTable; readonly foreign: number }>();
+  /** How many transactions of this process are carried out, or begun. */
+  let commits = 0;
 
-  const apply = async (policy: Policy | undefined, plan: TablePlan, from: Ruleset): Promise<void> => {
-    const { family } = from;
-    const last = reader.forget(family);
-    writes += 1;
+  const apply = async (policy: Policy | undefined, plan: TablePlan, family: Family): Promise<void> => {
+    written.delete(family);
     await ask(async (requests) => {
-      const { id: before } = await requests.generation();
-      for (const transaction of plan.transactions)
-        await commit(
-          requests,
-          transaction.map(({ change }) => change),
-        );
-      const { id: after } = await requests.generation();
-      if (policy === undefined) return;
-      const wanted = renderTable(policy, options);
-      // Elements are shown as they were written, or not at all: the next reading asks for them.
-      const written = { ranges: wanted.segments };
-      const ruleset = await readRuleset(requests, family, written, options.mostObjects);
-      const isAlone = after === before + plan.transactions.length;
-      if (isAlone && ruleset.table !== undefined && !isSameTable(ruleset.table, wanted))
-        oddities.set(family, { wanted, table: ruleset.table });
-      if (last?.found === from && (await hasAll(requests, family, plan.added)))
-        reader.keep(family, { ...last, found: ruleset, generation: after });
+      const foreign = (await requests.generation()).id - commits;
+      for (const transaction of plan.transactions) {
+        commits += 1;
+        try {
+          await commit(
+            requests,
+            transaction.map(({ change }) => change),
+          );
+        } catch (error) {
+          commits -= 1;
+          throw error;
+        }
+      }
+      if (policy !== undefined) written.set(family, { wanted: renderTable(policy, options), foreign });
     });
   };
 
-  const observed = ({ found: ruleset, generation }: Reading<Ruleset>, rewrite: boolean): Observed => {
+  /** Reads the rules. Takes note if they are not shown as they were written, although no other program has changed anything. */
+  const read = async (requests: Requests, family: Family): Promise<Ruleset> => {
+    const ruleset = await readRules(requests, family);
+    const { table } = ruleset;
+    const last = written.get(family);
+    const isAlone = last?.foreign === (await requests.generation()).id - commits;
+    if (last !== undefined && table !== undefined && isAlone && !isSameTable(table, last.wanted))
+      oddities.set(family, { wanted: last.wanted, table });
+    return ruleset;
+  };
+
+  const observed = (ruleset: Ruleset, generation: number, rewrite: boolean): Observed => {
     const { family, table } = ruleset;
-    const isAsWritten = (policy: Policy) =>
-      isKnownOddity(oddities.get(family), table, renderTable(policy, options));
+    /** Whether the kernel shows exactly what it showed right after the agent had written this policy. */
+    const isOdd = (policy: Policy) => {
+      const oddity = oddities.get(family);
+      if (oddity === undefined || table === undefined) return false;
+      return isSameTable(oddity.wanted, renderTable(policy, options)) && isSameTable(oddity.table, table);
+    };
     return {
       generation,
       plan(policy) {
-        if (isAsWritten(policy)) return undefined;
+        if (isOdd(policy)) return undefined;
         const plan = planTable(ruleset, policy, options, rewrite);
-        return plan && Object.assign(plan.draft, { apply: () => apply(policy, plan, ruleset) });
+        return plan && { ...plan.draft, apply: () => apply(policy, plan, family) };
       },
       planRemoval() {
         const plan = planRemoval(ruleset);
-        return plan && Object.assign(plan.draft, { apply: () => apply(undefined, plan, ruleset) });
+        return plan && { ...plan.draft, apply: () => apply(undefined, plan, family) };
       },
-      describeUndeletable: (policy) =>
-        policy !== undefined && table !== undefined && isAsWritten(policy) ? [oddityText(family)] : [],
+      describeUndeletable: (policy) => (policy !== undefined && isOdd(policy) ? [oddityText(family)] : []),
       verdicts: () => kernelVerdicts(family, table),
       text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
     };
@@ -103,14 +113,14 @@ export function openNftables(
       return !netlink.isUnavailableForGood;
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
-    observe: async (family, rewrite = false) =>
-      observed(await reader.read(family, rewrite).catch(fail), rewrite),
+    async observe(family, rewrite = false) {
+      const { found, generation } = await netlink.read((requests) => read(requests, family)).catch(fail);
+      return observed(found, generation, rewrite);
+    },
     async count(policy) {
-      const before = writes;
-      const { table } = await ask((requests) =>
-        readRuleset(requests, policy.family, undefined, options.mostObjects),
-      );
-      if (writes !== before)
+      const before = commits;
+      const { table } = await ask((requests) => readRules(requests, policy.family));
+      if (commits !== before)
         throw new DataplaneError(
           'raced',
           'the rules were changed while they were counted',
@@ -128,41 +138,11 @@ async function commit(requests: Requests, changes: readonly Change[]): Promise<v
   try {
     await requests.commit(changes);
   } catch (error) {
-    const chain = changes.find(({ kind }) => kind === 'add chain');
-    const isOfChain =
-      error instanceof NetlinkError &&
-      error.code === 'ENOENT' &&
-      error.message.startsWith('cannot add chain');
-    if (!isOfChain || chain === undefined) throw error;
-    throw (await requests.table(chain)) === undefined ? error : lacksChainType(error.message);
+    if (!(error instanceof NetlinkError) || error.code !== 'ENOENT') throw error;
+    const change = changes[error.at?.request ?? -1];
+    if (change?.kind !== 'add chain') throw error;
+    throw (await requests.table(change)) === undefined ? error : lacksChainType(error.message);
   }
-}
-
-/** So many elements are asked for one by one, instead of reading the whole set. */
-const MOST_ASKED = 100;
-
-/** Whether the kernel holds these elements; false if there are too many to ask for each. */
-async function hasAll(
-  requests: Requests,
-  family: Family,
-  added: readonly Range[] | undefined,
-): Promise<boolean> {
-  if (added === undefined || added.length > MOST_ASKED) return false;
-  for (const range of added)
-    if (!(await requests.hasRange({ family, table: TABLE, set: SET }, range))) return false;
-  return true;
-}
-
-/** What the agent has written, and how the kernel shows it. */
-interface Oddity {
-  readonly wanted: PolicyTable;
-  readonly table: Table;
-}
-
-/** Whether the kernel shows exactly what it showed right after the agent had written this policy. */
-function isKnownOddity(oddity: Oddity | undefined, table: Table | undefined, wanted: PolicyTable): boolean {
-  if (oddity === undefined || table === undefined) return false;
-  return isSameTable(oddity.wanted, wanted) && isSameTable(oddity.table, table);
 }
 
 function oddityText(family: Family): string {

@@ -1,11 +1,10 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Range } from '../../cidr/ranges.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { NFT_SET } from '../../netlink/messages.ts';
 import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
-import { CHAINS, INTERIM_TABLE, SET, TABLE } from './names.ts';
+import { CHAINS, INTERIM_TABLE, TABLE } from './names.ts';
 import { isOwn, type Table, tableOf } from './ruleset.ts';
 
 /** The agent's rules of one family in nf_tables. */
@@ -20,23 +19,17 @@ export interface Ruleset {
 /**
  * Reads the agent's rules.
  *
- * @param known the elements of the set of destinations, which are then not read: the kernel needs seconds for 100,000
  * @param most the most elements of a set, and rules, that are read: what is more is not the agent's, and counts as other objects
  * @throws {NetlinkError}
  */
 export async function readRuleset(
   requests: Requests,
   family: Family,
-  known?: KnownElements,
   most = Number.MAX_SAFE_INTEGER,
 ): Promise<Ruleset> {
-  const table = await readTable(requests, family, TABLE, most, known);
+  const table = await readTable(requests, family, TABLE, most);
   const interim = await readTable(requests, family, INTERIM_TABLE, most);
   return { family, table, interim: interim && isOwn(interim) ? interim : undefined };
-}
-
-interface KnownElements {
-  readonly ranges: readonly Range[];
 }
 
 async function readTable(
@@ -44,20 +37,15 @@ async function readTable(
   family: Family,
   name: string,
   most: number,
-  known?: KnownElements,
 ): Promise<Table | undefined> {
   const place = { family, table: name };
   const table = await requests.table(place);
   if (table === undefined) return undefined;
   const sets = [];
   for (const set of await requests.sets(place)) {
-    const isKnown = known !== undefined && set.name === SET;
     const isInterval = (set.flags & NFT_SET.interval) !== 0;
-    const read = () =>
-      isKnown
-        ? known
-        : unlessTooMany(requests.elements({ ...place, set: set.name }, { isInterval, most }), TOO_MANY);
-    const elements = holdsAddresses(set, family) ? await read() : undefined;
+    const read = () => requests.elements({ ...place, set: set.name }, { isInterval, most });
+    const elements = holdsAddresses(set, family) ? await unlessTooMany(read(), TOO_MANY) : undefined;
     sets.push({ ...set, elements });
   }
   const own: ChainReply[] = [];
@@ -93,10 +81,4 @@ async function unlessTooMany<Found, Instead>(
 
 function holdsAddresses({ flags, keyType }: SetReply, family: Family): boolean {
   return keyType === KEY_TYPE[family] && (flags & NFT_SET.map) === 0;
-}
-
-/** The elements of the set of destinations; undefined if there is no such set, or it holds something else too. */
-export function elementsOf({ table }: Ruleset): KnownElements | undefined {
-  const set = table?.sets.find(({ name }) => name === SET);
-  return set?.ranges === undefined || set.hasOthers === true ? undefined : { ranges: set.ranges };
 }

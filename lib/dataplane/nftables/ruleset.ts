@@ -65,10 +65,7 @@ const TABLE_FLAGS = { dormant: 1, owner: 2, persist: 4 } as const;
 const SET_FLAGS = { anonymous: 1, constant: 2, interval: 4, map: 8, timeout: 0x10, dynamic: 0x20 } as const;
 const KNOWN_SET_FLAGS = 0x3f;
 
-/** Without counts if they are known from before. */
-type ReadElements = { readonly ranges: readonly CountedRange[] } & Partial<
-  Pick<Elements, 'catchAll' | 'hasOthers'>
->;
+type ReadElements = Pick<Elements, 'ranges' | 'catchAll' | 'hasOthers'>;
 
 /** What the kernel sends for a table, as a value. */
 export function tableOf(

@@ -14,18 +14,8 @@ export const KEYS = {
   'ip6 nexthdr': field(1, 6, 1, protocol),
   'th sport': field(2, 0, 2, numbers),
   'th dport': field(2, 2, 2, numbers),
-  'fib saddr type': {
-    load: { name: 'fib', result: 3, flags: 1 },
-    bytes: 4,
-    order: 'host',
-    write: addressType,
-  },
-  'fib daddr type': {
-    load: { name: 'fib', result: 3, flags: 2 },
-    bytes: 4,
-    order: 'host',
-    write: addressType,
-  },
+  'fib saddr type': typeOfAddress(1),
+  'fib daddr type': typeOfAddress(2),
   'meta protocol': { load: { name: 'meta', key: 1 }, bytes: 2, order: 'network', write: etherType },
   'meta nfproto': { load: { name: 'meta', key: 15 }, bytes: 1, order: 'network', write: nfproto },
   'meta l4proto': { load: { name: 'meta', key: 16 }, bytes: 1, order: 'network', write: protocol },
@@ -61,14 +51,15 @@ function field(base: number, offset: number, bytes: number, write: KeyLayout['wr
   return { load: { name: 'payload', base, offset }, bytes, order: 'network', write } as const;
 }
 
+function typeOfAddress(flags: number) {
+  return { load: { name: 'fib', result: 3, flags }, bytes: 4, order: 'host', write: addressType } as const;
+}
+
 export type MatchKey = keyof typeof KEYS;
 
 /** What a rule does, in the order in which a packet meets it. Equal texts mean the same. */
 export type Statement =
-  /** The key is, or is not, in a range of values, in a set, or has the value below the mask. */
-  | (Match & { readonly range: Range })
-  | (Match & { readonly set: string })
-  | (Match & { readonly mask: bigint; readonly value: bigint })
+  | Match
   /** What the map has for the key decides; of a key that is not understood there is only the text. */
   | Readonly<{ kind: 'vmap'; key: MatchKey | undefined; keyText: string; map: string }>
   /** What a rule writes to a packet, or to what the kernel keeps with it: the text of the value. */
@@ -81,11 +72,16 @@ export type Statement =
   /** What the agent does not understand, with all its bytes; the last one of its expressions. */
   | Readonly<{ kind: 'other'; text: string; passes: boolean; last: Expression | undefined }>;
 
-interface Match {
+/** The key is, or is not, in a range of values, in a set, or has the value below the mask. */
+export type Match = {
   readonly kind: 'match';
   readonly key: MatchKey;
   readonly isNot?: boolean;
-}
+} & (
+  | { readonly range: Range }
+  | { readonly set: string }
+  | { readonly mask: bigint; readonly value: bigint }
+);
 
 export interface Translation {
   readonly kind: 'masquerade' | 'snat';
@@ -151,7 +147,7 @@ export function statementText(family: Family, statement: Statement): string {
   }
 }
 
-function matchText(match: Extract<Statement, { readonly kind: 'match' }>): string {
+function matchText(match: Match): string {
   const { key, isNot = false } = match;
   if ('set' in match) return `${key} ${isNot ? '!= ' : ''}@${match.set}`;
   if ('range' in match) return `${key} ${isNot ? '!= ' : ''}${KEYS[key].write(match.range)}`;

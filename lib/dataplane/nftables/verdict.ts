@@ -88,13 +88,9 @@ function readRule(family: Family, rule: TableRule, start: string, table: Table):
   const set = table.sets.find(({ name }) => name === SET);
   const tests = rule.statements.filter((one) => one !== lookup).map((one) => ownTest(family, one, table));
   if (lookup === undefined) return [ruleOf(family, text, tests, outcome)];
-  const isPlain = tests.length === 0;
-  const ranges = (set?.ranges ?? []).map(({ first, last: end }): Rule => {
-    const range = { first, last: end };
+  const ranges = (set?.ranges ?? []).map((range): Rule => {
     const elementText = `${text}, element ${addressText(family, range)}`;
-    if (!isPlain) return ruleOf(family, elementText, [{ family, ranges: [range] }, ...tests], outcome);
-    // As `ruleOf` makes it, which takes long for many elements.
-    return { text: elementText, destinations: { family, ranges: [range] }, conditions: [], outcome };
+    return ruleOf(family, elementText, [{ family, ranges: [range] }, ...tests], outcome);
   });
   const others = set?.hasOthers === true || set?.ranges === undefined ? [conditionOf(`@${SET}`)] : undefined;
   return others === undefined ? ranges : [...ranges, ruleOf(family, text, [...others, ...tests], outcome)];

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { Netlink, noAnswer, type Requests } from '../../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../../lib/netlink/error.ts';
-import type { TableChange, Touch } from '../../../lib/netlink/watch.ts';
+import type { Events, TableChange } from '../../../lib/netlink/watch.ts';
 
 interface Fake {
   readonly netlink: Netlink;
@@ -105,100 +104,27 @@ describe('netlink of a dataplane', () => {
   });
 });
 
-describe('what other programs have touched', () => {
-  const set = { family: 'IPv4', table: 'ip-masq-agent', kind: 'elements', set: 'not-masqueraded' } as const;
-  const rules = { ...set, kind: 'rules', set: undefined } as const;
-  const nothing = { rules: false, elements: false };
-  /** Netlink whose watch tells these changes at the next reading. */
-  const watching = () => {
-    const waiting: TableChange[] = [];
-    const told: unknown[] = [];
-    const failures: unknown[] = [];
-    let lost = false;
-    let broken: Error | undefined;
-    const watch = {
-      drain: () => {
-        if (broken !== undefined) throw broken;
-        const events = { items: waiting.splice(0), lost };
-        lost = false;
-        return events;
-      },
-      async *[Symbol.asyncIterator]() {},
-      [Symbol.dispose]: () => {},
-    };
-    const requests: { port: number | undefined } = { port: 7 };
-    const sockets = { openRequests: () => requests as Requests, openWatch: () => watch };
-    const netlink = new Netlink(sockets, (failure) => failures.push(failure?.message));
-    const before = netlink.takeTouched('IPv4', 'nftables');
-    const opened = netlink.watch([], (events) => told.push(events.items.map(({ process }) => process)));
-    const change = (port: number, ...touched: readonly Touch[]) =>
-      waiting.push({ id: 1, process: `p${port}`, port, touched });
-    const lose = () => {
-      lost = true;
-    };
-    const fail = (error: Error) => {
-      broken = error;
-    };
-    return { netlink, requests, change, lose, fail, failures, told, opened, before };
-  };
-
-  it('is unknown without a watch, at its beginning, and after lost events; then only what is new', () => {
-    const { netlink, change, lose, told, opened, before } = watching();
-    assert.deepEqual([before, netlink.takeTouched('IPv4', 'nftables')], ['unknown', 'unknown']);
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
-    change(1, set);
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: true });
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
-    change(2, rules);
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: false });
-    // Of a set or table that was made again.
-    change(3, { ...rules, kind: 'objects' });
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: true });
-    lose();
-    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
-    assert.deepEqual(told, [['p1'], ['p2'], ['p3'], []]);
-    opened[Symbol.dispose]();
-    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
-  });
-
-  it('is not what the agent itself has written, and is kept for each family until it is asked for', async () => {
-    const { netlink, change, told } = watching();
-    for (const family of FAMILIES) netlink.takeTouched(family, 'nftables');
-    await netlink.use(async () => {});
-    change(7, set);
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
-    change(8, { ...rules, family: 'IPv6' });
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
-    assert.deepEqual(netlink.takeTouched('IPv6', 'nftables'), { rules: true, elements: false });
-    assert.deepEqual(told, [['p8']]);
-  });
-
-  it('is told of each dataplane apart', () => {
-    const { netlink, change } = watching();
-    for (const backend of ['iptables', 'nftables'] as const) netlink.takeTouched('IPv4', backend);
-    change(1, { family: 'IPv4', table: 'nat', kind: 'rules' });
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
-    assert.deepEqual(netlink.takeTouched('IPv4', 'iptables'), { rules: true, elements: false });
-  });
-
-  it('is unknown from a failure of the watch on, which ends with it', () => {
-    const { netlink, fail, failures } = watching();
-    netlink.takeTouched('IPv4', 'nftables');
-    fail(new NetlinkError('failed', 'broken'));
-    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
-    fail(new TypeError('a bug'));
-    assert.equal(netlink.takeTouched('IPv4', 'nftables'), 'unknown');
-    assert.deepEqual(failures, ['broken']);
-  });
-
-  it('is what another program writes with a port that the agent has had, but not what waits from that time', async () => {
-    const { netlink, change, requests } = watching();
-    netlink.takeTouched('IPv4', 'nftables');
-    await netlink.use(async () => {});
-    change(7, rules);
-    requests.port = undefined;
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), nothing);
-    change(7, rules);
-    assert.deepEqual(netlink.takeTouched('IPv4', 'nftables'), { rules: true, elements: false });
-  });
+it('a watch tells what other programs have changed, and that changes were lost, but not what the agent has written', async () => {
+  const from = (port: number) => ({ id: 1, process: `p${port}`, port, touched: [] });
+  const events: readonly Events<TableChange>[] = [
+    { items: [from(7)], lost: false },
+    { items: [from(8), from(7)], lost: false },
+    { items: [from(7)], lost: true },
+  ];
+  const openWatch = () => ({ [Symbol.asyncIterator]: () => turns(events), [Symbol.dispose]: () => {} });
+  const netlink = new Netlink({ openRequests: () => ({ port: 7 }) as Requests, openWatch }, () => {});
+  await netlink.use(async () => {});
+  const told: unknown[] = [];
+  using watch = netlink.watch([], ({ items, lost }) =>
+    told.push([items.map(({ process }) => process), lost]),
+  );
+  for await (const _ of watch);
+  assert.deepEqual(told, [
+    [['p8'], false],
+    [[], true],
+  ]);
 });
+
+async function* turns<Item>(items: readonly Item[]): AsyncGenerator<Item, void> {
+  yield* items;
+}

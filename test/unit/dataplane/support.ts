@@ -17,7 +17,6 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     rules: none,
     eachRule: none,
     elements: none,
-    hasRange: none,
     commit: none,
     natChains: none,
     ipsetName: none,

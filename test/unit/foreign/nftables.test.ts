@@ -42,7 +42,7 @@ describe('a chain of nftables', () => {
         },
         elements: async () => {
           const ranges = [{ first: 1n, last: 2n, packets: undefined }];
-          return { ranges, catchAll: false, hasOthers: false, generations: [] };
+          return { ranges, catchAll: false, hasOthers: false };
         },
       },
     );

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, mock } from 'node:test';
-import { Connection, receive } from '../../../lib/netlink/connection.ts';
+import { Connection, receive, replyParts } from '../../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { attribute, type Request, writeMessage } from '../../../lib/netlink/messages.ts';
 import type { NetlinkSocket } from '../../../lib/netlink/socket.ts';
@@ -40,14 +40,14 @@ describe('replies', () => {
   it('are taken until their end', async () => {
     const taken: number[] = [];
     const socket = socketWith([{}, {}, DONE, {}]);
-    await receive(socket, EXPECTED, ({ type }) => taken.push(type));
+    await receive(replyParts(socket, EXPECTED), ({ type }) => taken.push(type));
     assert.deepEqual(taken, [REPLY, REPLY]);
   });
 
   it('are only an end if nothing else is to come', async () => {
     const change = { asked: 'change it', sequence: 3 };
-    await receive(socketWith([{ type: 2 }]), change, () => {});
-    const receiving = receive(socketWith([DONE]), change, () => {});
+    await receive(replyParts(socketWith([{ type: 2 }]), change), () => {});
+    const receiving = receive(replyParts(socketWith([DONE]), change), () => {});
     await assert.rejects(receiving, NetlinkError);
   });
 
@@ -59,7 +59,8 @@ describe('replies', () => {
   ] as const) {
     it(`are an error if there is ${what}`, async () => {
       const take = () => assert.fail('a reply was taken');
-      const error = await receive(socketWith(messages), EXPECTED, take).catch((error: unknown) => error);
+      const parts = replyParts(socketWith(messages), EXPECTED);
+      const error = await receive(parts, take).catch((error: unknown) => error);
       assert.ok(error instanceof NetlinkError);
       assert.match(error.message, reason);
     });
@@ -71,7 +72,7 @@ describe('replies', () => {
       turns += 1;
     }, 1);
     const receiveMore = () => socketWith([turns < 3 ? {} : DONE]).receive();
-    await receive({ port: PORT, receive: receiveMore }, EXPECTED, () => {});
+    await receive(replyParts({ port: PORT, receive: receiveMore }, EXPECTED), () => {});
     clearInterval(counting);
   });
 });

@@ -45,7 +45,7 @@ const READERS: Readonly<Record<string, (message: Message) => unknown>> = {
   natChain: readNatChain,
   set: readSet,
   rule: (message: Message) => readRule(message),
-  elements: (message) => joinElements([readElements(message, 4)], 4),
+  elements: (message) => joinElements(readElements(message, 4), 4),
   errno: errnoIn,
   offset: offsetIn,
   flow: readFlow,
@@ -88,7 +88,6 @@ describe('messages of the kernel', () => {
     assert.deepEqual(READERS['elements']?.(captured('elements')), {
       catchAll: false,
       hasOthers: false,
-      generations: [3],
       ranges: [
         element(0n, 0x00ff_ffffn),
         element(0x0a00_0000n, 0x0aff_ffffn),
@@ -103,14 +102,14 @@ describe('messages of the kernel', () => {
   it('say if elements come twice because the set changed meanwhile', () => {
     const readTwice = (second: string) => {
       const messages = [captured('elements'), messageOf(bytesOf(second))];
-      const parts = messages.map((message) => readElements(message, 4));
-      return joinElements(parts, 4);
+      return joinElements(
+        messages.flatMap((message) => readElements(message, 4)),
+        4,
+      );
     };
-    assert.throws(() => readTwice(CAPTURED.elements), { failure: 'failed' });
-    const later = CAPTURED.elements.replace('0200000306', '0200000406');
-    assert.throws(() => readTwice(later), { failure: 'interrupted' });
+    assert.throws(() => readTwice(CAPTURED.elements), { failure: 'interrupted' });
     const none = '28000000 0c0a0200 00000000 00000000 02000004 06000100 74000000 06000200 73000000 04000300';
-    assert.deepEqual([readTwice(none).generations.length, readTwice(none).ranges.length], [2, 6]);
+    assert.equal(readTwice(none).ranges.length, 6);
   });
 
   it('have more than ranges if an end ends nothing, but for that at the lowest address', () => {
@@ -121,7 +120,7 @@ describe('messages of the kernel', () => {
         packets: undefined,
         hasOthers: false,
       }));
-      const { ranges, hasOthers } = joinElements([{ edges: all, generation: 0 }], 4);
+      const { ranges, hasOthers } = joinElements(all, 4);
       return [ranges.length, hasOthers];
     };
     assert.deepEqual(others(['end', 0n], ['first', 8n], ['end', 16n], ['first', 16n], ['end', 24n]), [
@@ -153,8 +152,8 @@ describe('messages of the kernel', () => {
 
   it('say if elements are more than ranges, and are not understood if their keys are no addresses', () => {
     const read = (list: string) => {
-      const parts = [readElements(messageOf(bytesOf(`${lengthOf(list)} ${list}`)), 4)];
-      return joinElements(parts, 4).hasOthers;
+      const edges = readElements(messageOf(bytesOf(`${lengthOf(list)} ${list}`)), 4);
+      return joinElements(edges, 4).hasOthers;
     };
     const lengthOf = (list: string) => {
       const length = 20 + bytesOf(list).length;
@@ -222,16 +221,10 @@ describe('changes of nf_tables', () => {
     const [change, ...more] = tell('jump', 'rule', 'rule', 'elements');
     assert.equal(more.length, 0);
     assert.deepEqual([change?.id, change?.process], [3, 'nft']);
-    assert.deepEqual(change?.touched, [
-      { family: 'IPv4', table: 't', kind: 'rules' },
-      { family: 'IPv4', table: 't', kind: 'elements', set: 's' },
-    ]);
+    assert.deepEqual(change?.touched, [tables[0]]);
     assert.deepEqual(
-      tell('set', 'xtables').flatMap(({ touched }) => touched.map(({ table, kind }) => [table, kind])),
-      [
-        ['t', 'objects'],
-        ['nat', 'rules'],
-      ],
+      tell('set', 'xtables').map(({ touched }) => touched),
+      [[...tables]],
     );
   });
 
@@ -300,7 +293,7 @@ describe('messages to the kernel', () => {
         fc.property(ranges, fc.boolean(), (ranges, descending) => {
           const attributes = [writeElements(descending ? ranges.toReversed() : ranges, bytes)];
           const message = messageOf(writeMessage({ type: 0, flags: 0, protocol: 0, attributes }, 0));
-          const read = joinElements([readElements(message, bytes)], bytes).ranges;
+          const read = joinElements(readElements(message, bytes), bytes).ranges;
           const ends = read.map(({ first, last }) => ({ first, last }));
           assert.deepEqual(ends, ranges);
         }),
