@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { spawn as spawnWithoutFork } from '../netlink/spawn.ts';
 import { errorCode, errorMessage, isExhausted } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
@@ -38,9 +39,14 @@ const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs`, or prints too much, is killed. */
 export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   const env = toolEnvironment();
+  // Without netlink the native module is not loaded.
+  const start = netlink === undefined ? startByFork : startTool;
   return {
     ...(netlink && { netlink }),
-    run: (file, args, input, mostBytes) => runTool(timeoutMs, env, file, args, input, mostBytes),
+    run: (file, args, input, mostBytes) => {
+      const starting = () => start(file, args, input, env, mostBytes ?? MAX_OUTPUT_BYTES);
+      return runTool(timeoutMs, starting, file, mostBytes !== undefined);
+    },
     async readText(path) {
       try {
         return readFileSync(path, 'utf8');
@@ -51,78 +57,108 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   };
 }
 
-/** Runs a tool in a process group of its own. `running` knows it until it has ended. */
+/** A tool that runs, in a process group of its own. `running` knows it until it has ended. */
+interface Tool {
+  readonly pid: number | undefined;
+  readonly ended: Promise<
+    Omit<ToolResult, 'code'> & { readonly code: number | null; readonly signal: string | null | undefined }
+  >;
+  /** Waits no more for a process that has left the group, and may keep the output open. */
+  release?(): void;
+}
+
 async function runTool(
   timeoutMs: number,
-  env: Readonly<Record<string, string>>,
-  ...[file, args, input, mostBytes]: Parameters<Host['run']>
+  start: () => Tool,
+  file: string,
+  mayCut: boolean,
 ): Promise<ToolResult> {
-  const { promise: result, resolve, reject } = Promise.withResolvers<ToolResult>();
-  const child = startTool(env, file, args, input);
-  running.add(child.pid);
-  const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
-  const printed = () => ({
-    stdout: Buffer.concat(stdout).toString(),
-    stderr: Buffer.concat(stderr).toString(),
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const fail = (reason: string, remedy: string) => new DataplaneError('refused', `${file} ${reason}`, remedy);
+  const cancel = afterRunning(timeoutMs, () => {
+    const remedy = 'find out what it waits for on the node, or raise --sync-timeout';
+    reject(fail(`did not end within ${timeoutMs} ms`, remedy));
   });
+  let tool: Tool | undefined;
+  try {
+    tool = start();
+    const { code, signal, stdout, stderr } = await Promise.race([tool.ended, late]);
+    if (signal === TOO_MUCH && mayCut) {
+      stop(tool);
+      return { code: 0, stdout, stderr, isCut: true };
+    }
+    if (signal === TOO_MUCH)
+      throw fail('prints more than 32 MiB', 'run it by hand on the node: is it a wrapper?');
+    // It says nothing about what the tool was asked.
+    if (code === null)
+      throw new DataplaneError(
+        'exhausted',
+        `${file} was ended by ${signal}`,
+        'look for a lack of memory: dmesg',
+      );
+    return { code, stdout, stderr };
+  } catch (error) {
+    stop(tool);
+    throw error instanceof DataplaneError ? error : spawnError(file, error);
+  } finally {
+    cancel();
+  }
+}
+
+function stop(tool: Tool | undefined): void {
+  killTool(tool?.pid);
+  tool?.release?.();
+}
+
+/** The signal of a tool that prints too much (setrlimit(2)). */
+const TOO_MUCH = 'SIGXFSZ';
+
+/** If the cheap way fails, the other one tells why. */
+function startTool(...[file, args, input = '', env, mostBytes]: Parameters<typeof startByFork>): Tool {
+  const texts = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const tool = spawnWithoutFork(file, args, texts, input, mostBytes);
+  if (tool === undefined) return startByFork(file, args, input, env, mostBytes);
+  running.add(tool.pid);
+  return { ...tool, ended: tool.ended.finally(() => running.delete(tool.pid)) };
+}
+
+/** Node.js reports some errors as events, and throws others, such as too many open files. */
+function startByFork(
+  file: string,
+  args: readonly string[],
+  input: string | undefined,
+  env: Readonly<Record<string, string>>,
+  mostBytes: number,
+): Tool {
+  // Without input, one pipe less at every observation.
+  const stdin = input === undefined ? 'ignore' : 'pipe';
+  const child = spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
+  running.add(child.pid);
+  const { promise: ended, resolve, reject } = Promise.withResolvers<Awaited<Tool['ended']>>();
+  const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
+  const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString();
   let length = 0;
   const collect = (chunks: Buffer[]) => (chunk: Buffer) => {
     length += chunk.length;
-    if (length <= (mostBytes ?? MAX_OUTPUT_BYTES)) chunks.push(chunk);
-    else if (mostBytes !== undefined) resolve({ code: 0, ...printed(), isCut: true });
-    else reject(refused(`${file} prints more than 32 MiB`, 'run it by hand on the node: is it a wrapper?'));
+    if (length <= mostBytes) chunks.push(chunk);
+    else resolve({ code: null, signal: TOO_MUCH, stdout: text(stdout), stderr: text(stderr) });
   };
   // Without a free file descriptor there are no pipes, and an error event follows.
   child.stdout?.on('data', collect(stdout));
   child.stderr?.on('data', collect(stderr));
-  child.on('error', (error) => reject(spawnError(file, error)));
+  child.on('error', reject);
   child.on('close', (code, signal) => {
     running.delete(child.pid);
-    if (code === null) reject(endedBySignal(file, signal));
-    else resolve({ code, ...printed() });
+    resolve({ code, signal, stdout: text(stdout), stderr: text(stderr) });
   });
   // A tool that ends before it has read all input says why on standard error.
   child.stdin?.on('error', () => {});
   child.stdin?.end(input);
-  const cancel = afterRunning(timeoutMs, () => {
-    const remedy = 'find out what it waits for on the node, or raise --sync-timeout';
-    reject(refused(`${file} did not end within ${timeoutMs} ms`, remedy));
-  });
-  try {
-    return await result;
-  } finally {
-    cancel();
-    killTool(child.pid);
-    // A process that has left the group may keep the output open.
+  const release = () => {
     child.stdout?.destroy();
     child.stderr?.destroy();
-  }
-}
-
-/** Node.js reports some errors as events, and throws others, such as too many open files. */
-function startTool(
-  env: Readonly<Record<string, string>>,
-  file: string,
-  args: readonly string[],
-  input: string | undefined,
-): ChildProcess {
-  // Without input, one pipe less at every observation.
-  const stdin = input === undefined ? 'ignore' : 'pipe';
-  try {
-    return spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
-  } catch (error) {
-    throw spawnError(file, error);
-  }
-}
-
-function refused(message: string, remedy: string): DataplaneError {
-  return new DataplaneError('refused', message, remedy);
-}
-
-/** It says nothing about what the tool was asked. */
-function endedBySignal(file: string, signal: string | null): DataplaneError {
-  const remedy = 'look for a lack of memory: dmesg';
-  return new DataplaneError('exhausted', `${file} was ended by ${signal}`, remedy);
+  };
+  return { pid: child.pid, ended, release };
 }
 
 /** A timer that is so late shows that this process was stopped, or got no CPU. */
