@@ -91,7 +91,7 @@ export function iptablesDataplane(
     const reading = await netlink?.read((asked) => readOver(asked, family)).catch(noAnswer);
     if (reading !== undefined) return reading;
     const how = { rewrite, most: options.mostObjects };
-    return { found: await observe(tools[family], chain, how) };
+    return { found: await observe(tools[family], chain, how), generation: undefined };
   };
   const readCounts = async (family: Family): Promise<readonly ObservedRule[]> => {
     const observed = await netlink?.use((asked) => readOver(asked, family)).catch(noAnswer);
