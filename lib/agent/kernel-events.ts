@@ -15,14 +15,22 @@ const LONGEST_PAUSE_MS = 2_000;
 /** Repairs with at most so much time between them are in a row. */
 const CALM_MS = 10_000;
 
-/** Many programs may act before there is a sync. */
-const MOST_NAMES = 8;
+/** Many programs may act before there is a sync: those of so many changes are named. */
+const MOST_NAMED = 8;
 
 /** The kernel tells so many characters of the name of a process. */
 const NAME_LENGTH = 15;
 
 /** A generation of nf_tables for each family. */
 type Generations = ReadonlyMap<Family, number>;
+
+/** A change of the rules of a family, and its generation of nf_tables. */
+interface Change {
+  readonly family: Family;
+  readonly id: number;
+  /** Undefined of one of many programs. */
+  readonly program: string | undefined;
+}
 
 export interface SyncOutcome {
   /** Milliseconds of CPU that the agent and its tools have used for it. */
@@ -40,10 +48,8 @@ export interface SyncOutcome {
  * changed, not what. What a sync has covered leads to no other sync.
  */
 export class KernelEvents {
-  /** The last generation in which each program has changed the rules of a family. */
-  readonly #programs = new Map<string, Map<Family, number>>();
-  /** The same for all programs together. */
-  readonly #last = new Map<Family, number>();
+  /** The last change of each family by each program that is named, and by all others together. */
+  readonly #changes = new Map<string, Change>();
   /** Whether to sync without an event, or after lost ones. */
   #isBlind = false;
   #since = 0;
@@ -62,19 +68,18 @@ export class KernelEvents {
   add({ items, lost }: Events<TableChange>): void {
     if (!this.isPending) this.#since = performance.now();
     this.#isBlind ||= lost;
-    for (const { id, process: program, touched } of items) {
-      if (this.#programs.size < MOST_NAMES && !this.#programs.has(program))
-        this.#programs.set(program, new Map());
+    for (const { id, process: program, touched } of items)
       for (const { family } of touched) {
-        this.#last.set(family, id);
-        this.#programs.get(program)?.set(family, id);
+        const key = `${family} ${program}`;
+        const isNamed = this.#changes.has(key) || this.#changes.size < MOST_NAMED;
+        if (isNamed) this.#changes.set(key, { family, id, program });
+        else this.#changes.set(family, { family, id, program: undefined });
       }
-    }
   }
 
   /** Whether there are changes that no sync has covered. */
   get isPending(): boolean {
-    return this.#isBlind || this.#isUncovered(this.#last);
+    return this.#isBlind || this.#uncovered.length > 0;
   }
 
   /** When to sync, by performance.now(); undefined if there is no reason. */
@@ -84,10 +89,9 @@ export class KernelEvents {
 
   /** When the first change came, by performance.now(), and who has made them. Forgets them. */
   takeChanges(): { readonly since: number; readonly by: readonly string[] } {
-    const names = [...this.#programs].flatMap(([name, ids]) => (this.#isUncovered(ids) ? [name] : []));
+    const names = [...new Set(this.#uncovered.flatMap(({ program }) => program ?? []))];
     const foreign = names.filter((name) => !this.#own.includes(name));
-    this.#programs.clear();
-    this.#last.clear();
+    this.#changes.clear();
     this.#isBlind = false;
     // Another program may have used the same tool as the agent.
     return { since: this.#since, by: foreign.length > 0 ? foreign : names };
@@ -112,8 +116,9 @@ export class KernelEvents {
     return this.#repairsInRow;
   }
 
-  #isUncovered(ids: Generations): boolean {
-    return [...ids].some(([family, id]) => {
+  /** The changes that no sync has covered. */
+  get #uncovered(): readonly Change[] {
+    return [...this.#changes.values()].filter(({ family, id }) => {
       const covered = this.#covered.get(family);
       // Generations have 32 bits, and begin again at 0.
       return covered === undefined || ((id - covered) | 0) > 0;

@@ -27,3 +27,18 @@ for (const [what, begin] of [
     writeFileSync(path, text);
     assert.equal(await reading, before);
   });
+
+for (const [what, files, said] of [
+  ['as a warning where a volume may lack its ConfigMaps', [], /^40 no config found.*look the same/],
+  ['of a plain directory', ['other'], /^30 no config found, the defaults apply$/],
+] as const)
+  it(`that the defaults apply is told ${what}`, async () => {
+    await using dir = await temporaryDirectory();
+    for (const file of files) writeFileSync(join(dir.path, file), '');
+    const lines: string[] = [];
+    const log = pino({}, { write: (line: string) => void lines.push(line) });
+    const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 1_000 };
+    await createReader(loading, {}, { onLoad: () => {}, onInvalidConfig: assert.fail }, log).read();
+    const { level, msg } = JSON.parse(lines[0] ?? '');
+    assert.match(`${level} ${msg}`, said);
+  });
