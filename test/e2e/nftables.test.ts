@@ -5,31 +5,7 @@ import { describe, it } from 'node:test';
 import { createNode, eventually, inside, type NodeLab, SERVED } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
-const NFTABLES = ['--backend=nftables', '--enable-ipv6'];
-
 describe('the agent with --backend=nftables', () => {
-  it('makes what render --format=nftables prints, and diff then has nothing to show', async () => {
-    await using node = await createNode();
-    await using other = await createNode();
-    for (const { configDir } of [node, other])
-      await writeFile(
-        join(configDir, 'ip-masq-x'),
-        `${inside('10.0.0.0/8', 'fd00::/8')}masqueradeCIDRs: [10.1.0.0/16]\n`,
-      );
-    const flags = [...NFTABLES, '--to-ports=1024-2000,3000-4000', '--random-fully=false'];
-    assert.equal((await node.agent('--once', ...flags)).code, 0);
-    const { stdout } = await other.agent('render', '--format=nftables', ...flags);
-    assert.match(stdout, /^table ip ip-masq-agent \{\n\tcomment .*\n\tset not-masqueraded \{\n\t\ttype /m);
-    await other.nft(stdout);
-    for (const family of ['ip', 'ip6']) {
-      const list = `list table ${family} ip-masq-agent`;
-      assert.equal(await node.nft(list), await other.nft(list));
-    }
-    const { code, stdout: shown } = await other.agent('diff', ...flags);
-    assert.equal(code, 0);
-    assert.match(shown, /^IPv4, nftables: nothing to change\nIPv6, nftables: nothing to change\n$/);
-  });
-
   it('is explained: by the element that holds an address, or by what somebody has changed', async () => {
     await using node = await createNode();
     await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.0.0.0/8'));

@@ -87,20 +87,6 @@ describe('the sidecar', () => {
       await sidecar.stop();
     }));
 
-  it('does not touch a file that says all already, and removes what a killed one has left', () =>
-    withSidecar(async ({ node, out, outDir, start }) => {
-      await node.volume(version(1));
-      await writeFile(out, outputOf(1));
-      await writeFile(join(outDir, '.ip-masq-agent.tmp-0123456789ab'), outputOf(1).slice(0, 100));
-      const before = await stat(out);
-      const sidecar = start('--v=3');
-      await sidecar.logged(/"level":"debug".*"reason":"start"/);
-      const now = await stat(out);
-      assert.deepEqual([now.ino, now.mtimeMs], [before.ino, before.mtimeMs]);
-      assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
-      await sidecar.stop();
-    }));
-
   it('puts back at the resync what somebody else has changed or removed', () =>
     withSidecar(async ({ node, out, start, outputIs }) => {
       await node.volume(version(1));

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { reconcile } from '../../../lib/agent/reconcile.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
@@ -168,25 +167,6 @@ describe('reconciling', () => {
       ...OBSERVE,
     ]);
     assert.deepEqual([...changes.keys()], ['IPv4', 'IPv6']);
-  });
-
-  it('begins again only when no family is being read any more', async () => {
-    let failures = 1;
-    let isReading = false;
-    const read = async (family: Family) => {
-      assert.ok(!isReading, `${family} is read while another reading is under way`);
-      if (family === 'IPv4') {
-        failures -= 1;
-        if (failures >= 0) throw RACED;
-      } else {
-        isReading = true;
-        await delay(200);
-        isReading = false;
-      }
-    };
-    const kernel = fakeKernel({}, undefined, { read });
-    await kernel.run();
-    assert.equal(kernel.done.filter((step) => step === 'observe IPv6').length, 2);
   });
 
   it('gives up a transaction that fails again and again with nothing changed', async () => {
