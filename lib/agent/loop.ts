@@ -1,5 +1,4 @@
 import type { ConfigFile } from '../config/config-file.ts';
-import { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
@@ -8,7 +7,7 @@ import { type Compiled, compile } from './compile.ts';
 import { createReader, keepDecision } from './load.ts';
 import type { Observer } from './observer.ts';
 import type { AgentOptions } from './options.ts';
-import { restoreRules } from './restore.ts';
+import { readOrRestore } from './restore.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import { announceDataplane, syncOrFallBack, type Written } from './sync.ts';
 import { needsConfig, type Trigger } from './triggers.ts';
@@ -55,6 +54,7 @@ export async function* syncs(
 ): AsyncGenerator<TriggerResult, void> {
   const { loading, hasRulesToKeep, lastValid, ownAddresses, cpuTime, lock, open } = options;
   const retry = retryOptions(options.syncTimeout, observer, log, signal);
+  const telling = { retry, observer, log };
   const keep = hasRulesToKeep && keepDecision(hasRulesToKeep);
   const reading = { keep, state: lastValid?.read, graceMs: options.vanishedGraceMs };
   const reader = createReader(loading, reading, observer, log);
@@ -65,13 +65,7 @@ export async function* syncs(
 
   for await (const trigger of triggers) {
     // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-    if (needsConfig(trigger.reason))
-      await retrying(() => reader.read(), retry).catch(async (error: unknown) => {
-        // Only the first reading can have restored a config; the loop goes on with it if it keeps one, and ends otherwise.
-        if (error instanceof InvalidConfigError && reader.restored !== undefined)
-          error.consequence = await restoreRules(reader.restored, trigger, options, { retry, observer, log });
-        throw error;
-      });
+    if (needsConfig(trigger.reason)) await readOrRestore(reader, trigger, options, telling);
     await lock();
     const { valid, missedAt, interval } = reader;
     if (valid === undefined) {
@@ -83,7 +77,7 @@ export async function* syncs(
     const { policies, policyChanges } = compiled;
     opened ??= announceDataplane(await retrying(open, retry), observer, log);
     const before = cpuTime();
-    const context = { applied, policyChanges, retry, observer, log };
+    const context = { ...telling, applied, policyChanges };
     const { written, used } = await syncOrFallBack(policies, opened, trigger, context);
     opened = used;
     applied = policies;

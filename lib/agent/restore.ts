@@ -1,21 +1,46 @@
+import { InvalidConfigError } from '../config/invalid-config.ts';
 import { errorMessage } from '../text/error.ts';
 import { compile } from './compile.ts';
-import type { RestoredConfig } from './load.ts';
+import type { createReader, RestoredConfig } from './load.ts';
 import type { AgentOptions } from './options.ts';
 import { retrying } from './retry.ts';
 import { announceDataplane, type SyncOptions, syncOrFallBack } from './sync.ts';
 import type { Trigger } from './triggers.ts';
+
+type Telling = Pick<SyncOptions, 'retry' | 'observer' | 'log'>;
+
+/**
+ * Reads the config files. If that ends the loop at its start, and the last valid config of an earlier run is there, its rules are
+ * written before.
+ *
+ * @throws {InvalidConfigError}
+ */
+export async function readOrRestore(
+  reader: Pick<ReturnType<typeof createReader>, 'read' | 'restored'>,
+  trigger: Trigger,
+  options: AgentOptions,
+  telling: Telling,
+): Promise<void> {
+  try {
+    await retrying(() => reader.read(), telling.retry);
+  } catch (error) {
+    // Only the first reading can have restored a config; the loop goes on with it if it keeps one, and ends otherwise.
+    if (error instanceof InvalidConfigError && reader.restored !== undefined)
+      error.consequence = await restoreRules(reader.restored, trigger, options, telling);
+    throw error;
+  }
+}
 
 /**
  * Writes the rules of the last valid config for the families of which the node has none.
  *
  * @returns what the node has then, as a clause
  */
-export async function restoreRules(
+async function restoreRules(
   { config, since }: RestoredConfig,
   trigger: Trigger,
   { lastValid, ownAddresses, lock, open }: AgentOptions,
-  telling: Pick<SyncOptions, 'retry' | 'observer' | 'log'>,
+  telling: Telling,
 ): Promise<string> {
   const { retry, observer, log } = telling;
   const families = (await lastValid?.familiesWithoutRules()) ?? [];
