@@ -32,10 +32,11 @@ export const LIMITS = {
 export function limitConnections(server: Server, lifeMs: number, onLate: (socket: Socket) => void) {
   const waiting = new Set<Socket>();
   const answering = new Set<Socket>();
+  const most = mostConnections();
   const forget = (socket: Socket) => waiting.delete(socket) || answering.delete(socket);
   const drop = ([socket]: Iterable<Socket>) => socket && forget(socket.destroy());
   server.on('connection', (socket: Socket) => {
-    if (isFull(waiting.size + answering.size)) {
+    if (waiting.size + answering.size >= most) {
       const partial = [...waiting].find(({ bytesRead }) => bytesRead > 0);
       if (partial !== undefined) drop([partial]);
       else drop(waiting.size > 0 ? waiting : answering);
@@ -55,9 +56,9 @@ export function limitConnections(server: Server, lifeMs: number, onLate: (socket
   };
 }
 
-/** Whether there is no place for another connection: some of the open files are for the tools that the agent runs. */
-function isFull(count: number): boolean {
-  if (count < LIMITS.leastConnections || count >= LIMITS.connections) return count >= LIMITS.connections;
-  // Also if the limit cannot be read because there are none.
-  return !(count < maxOpenFiles() / 4);
+/** How many connections there may be at one time: some of the open files are for the tools that the agent runs. */
+function mostConnections(): number {
+  const { connections, leastConnections } = LIMITS;
+  const most = Math.floor(maxOpenFiles() / 4);
+  return Number.isNaN(most) ? leastConnections : Math.min(connections, Math.max(leastConnections, most));
 }

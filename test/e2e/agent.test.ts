@@ -4,10 +4,7 @@ import { mkdir, open, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
-import { choicesOf } from '../lab/choices.ts';
 import { RUNS } from '../lab/runs.ts';
-import type { ProjectedVolume } from '../lab/volume.ts';
 import { BINARY, createNode, eventually, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
 import { holdLock } from './xtables-lock.ts';
 
@@ -82,30 +79,6 @@ describe('the agent', () => {
     await agent.stop();
   });
 
-  for (const [what, lay, level] of [
-    ['an empty directory, which may be a volume without ConfigMaps', async () => {}, 'warn'],
-    ['a volume without a config file', (node: NodeLab) => node.volume({ other: '' }), 'warn'],
-    [
-      'a plain directory without a config file',
-      (node: NodeLab) => writeFile(join(node.configDir, 'other'), ''),
-      'info',
-    ],
-  ] as const) {
-    it(`says that the defaults apply, by level ${level}: ${what}`, async () => {
-      await using node = await createNode();
-      await lay(node);
-      const { stderr } = await node.agent('--once');
-      const line = jsonLines(stderr).find(({ msg }) =>
-        /^no config found, the defaults apply/.test(String(msg)),
-      );
-      assert.equal(line?.['level'], level);
-      assert.equal(
-        /an empty volume and a missing ConfigMap look the same/.test(String(line?.['msg'])),
-        level === 'warn',
-      );
-    });
-  }
-
   it('follows files of a plain directory', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=1h');
@@ -141,46 +114,17 @@ describe('the agent', () => {
     ]);
   });
 
-  for (const [what, flags, change, said] of [
-    [
-      'when ..data goes away',
-      ['--resync-interval=200ms'],
-      (volume) => volume.loseData(),
-      /ERROR error: \.\.data is gone from config directory .*delete the pod/,
-    ],
-    [
-      'if a config file that must be there goes',
-      ['--resync-interval=1h', '--require-file=ip-masq-a'],
-      (volume) => volume.swap({ 'ip-masq-b': '{}' }),
-      /the config file ip-masq-a is not there(?:.*\n)+.*FATAL 1 error in the config; the rules on this node do not change/,
-    ],
-    [
-      'if a change breaks an assertion',
-      ['--resync-interval=1h', '--must-not-masquerade=10.2.0.0/16'],
-      (volume) => volume.swap({ 'ip-masq-a': `${inside('10.2.0.0/16')}masqueradeCIDRs: [10.2.3.0/24]\n` }),
-      /ip-masq-a:2:19: error: the assertion --must-not-masquerade=10\.2\.0\.0\/16 is broken/,
-    ],
-  ] as const satisfies readonly (readonly [
-    string,
-    readonly string[],
-    (volume: ProjectedVolume) => Promise<unknown>,
-    RegExp,
-  ])[]) {
-    it(`ends with exit code 3 ${what}; the rules stay`, async () => {
-      await using node = await createNode();
-      const volume = await node.volume({
-        'ip-masq-a': inside('10.1.0.0/16', '10.2.0.0/16'),
-        'ip-masq-b': '{}',
-      });
-      const agent = node.start('--log-format=text', ...flags);
-      await chainHolds(node, ['10.1.0.0/16', '10.2.0.0/16']);
-      const before = await node.kernel();
-      await change(volume);
-      assert.deepEqual(await agent.ended, { code: 3, signal: null });
-      assert.match(agent.log(), said);
-      assert.equal(await node.kernel(), before);
-    });
-  }
+  it('ends with exit code 3 when ..data goes away; the rules stay', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-a': inside('10.1.0.0/16', '10.2.0.0/16') });
+    const agent = node.start('--log-format=text', '--resync-interval=200ms');
+    await chainHolds(node, ['10.1.0.0/16', '10.2.0.0/16']);
+    const before = await node.kernel();
+    await volume.loseData();
+    assert.deepEqual(await agent.ended, { code: 3, signal: null });
+    assert.match(agent.log(), /ERROR error: \.\.data is gone from config directory .*delete the pod/);
+    assert.equal(await node.kernel(), before);
+  });
 
   it('reports what another program changed also if the config changes at the same time', async () => {
     for (const flags of [['--iptables-mode=nft'], ['--iptables-mode=legacy']]) {
@@ -234,40 +178,9 @@ describe('the agent', () => {
       async () => unchanged.test(await node.metrics()),
       () => 'three syncs that change nothing',
     );
-    assert.equal(agent.log(), before);
+    // The watchers beside the loop may have told of the node meanwhile.
+    assert.doesNotMatch(agent.log().slice(before.length), /"reason":/);
     await agent.stop();
-  });
-
-  it('removes what a run with IPv6 has left when IPv6 is off', async () => {
-    await using node = await createNode();
-    assert.equal((await node.agent('--once', '--enable-ipv6')).code, 0);
-    assert.equal((await node.chain('ip6tables')).length, 2);
-    const { code, stderr } = await node.agent('--once');
-    assert.equal(code, 0, stderr);
-    assert.match(stderr, /left by an earlier run: IPv6, iptables [\d.]+ \(nft\): removed 3 rules/);
-    const { stdout } = await node.box.run('ip6tables-nft', ['-t', 'nat', '-S']);
-    assert.doesNotMatch(stdout, /IP-MASQ-AGENT/);
-  });
-
-  it('opens no debugger at SIGUSR1', async () => {
-    await using node = await createNode();
-    const agent = node.start('--resync-interval=100ms', '--v=3');
-    await agent.logged(/"reason":"start"/);
-    agent.kill('SIGUSR1');
-    await agent.logged(/(?:"reason":"resync".*\n.*){2}/);
-    assert.doesNotMatch(agent.log(), /Debugger/);
-    await agent.stop();
-  });
-
-  it('logs the error that ends it, however many warnings there are', async () => {
-    await using node = await createNode();
-    for (let index = 0; index < 1020; index += 1)
-      await writeFile(join(node.configDir, `ip-masqx-${index}`), '');
-    await writeFile(join(node.configDir, 'ip-masq-x'), 'nonMasqueradeCIDRs: nonsense\n');
-    const { code, stderr } = await node.agent('--once');
-    assert.equal(code, 3);
-    assert.match(stderr, /"level":"error".*ip-masq-x:1:21/);
-    assert.match(stderr, /not reported: 21 more warnings/);
   });
 
   it('notices with one line that klog flags do nothing', async () => {
@@ -275,25 +188,6 @@ describe('the agent', () => {
     const { code, stderr } = await node.agent('--once', '-logtostderr', '--stderrthreshold=INFO', '-v', '2');
     assert.equal(code, 0);
     assert.match(stderr, /does not use klog: --logtostderr, --stderrthreshold/);
-  });
-
-  it('reports a conflict once, not at every resync', async () => {
-    await using node = await createNode();
-    await node.volume({ 'ip-masq-a': 'masqLinkLocal: true\n', 'ip-masq-b': 'masqLinkLocal: false\n' });
-    const agent = node.start('--resync-interval=100ms', '--v=3');
-    await agent.logged(/(?:"reason":"resync".*\n.*){3}/);
-    assert.equal(agent.log().split('true wins').length, 2);
-    await agent.stop();
-  });
-
-  it('warns if a config leaves nothing alone, which --strict refuses', async () => {
-    await using node = await createNode();
-    await node.volume({ 'ip-masq-a': inside() });
-    const before = await node.kernel();
-    const { code, stderr } = await node.agent('--once', '--strict');
-    assert.deepEqual([code, await node.kernel()], [3, before]);
-    assert.match(stderr, /"level":"error","time":.*"kind":"nothing-inside"/);
-    assert.equal((await node.agent('--once')).code, 0);
   });
 });
 
@@ -317,35 +211,6 @@ describe('a log that nobody reads', () => {
     const ended = new Promise((resolve) => agent.on('exit', resolve));
     agent.kill('SIGTERM');
     assert.equal(await ended, 0);
-  });
-});
-
-describe('a hostile file name', () => {
-  const NAME = 'ip-masq-\n{"level":"info","msg":"forged"}\u001b[2J\u202e"\'$(reboot)`';
-
-  for (const format of choicesOf(FLAGS['log-format'])) {
-    it(`cannot forge a line or reach the terminal in the ${format} log`, async () => {
-      await using node = await createNode();
-      await writeFile(join(node.configDir, NAME), 'nonMasqueradeCIDRs: [nonsense]\n');
-      const { code, stderr } = await node.agent('--once', `--log-format=${format}`);
-      assert.equal(code, 3);
-      assert.doesNotMatch(stderr, /^\s*\{"level":"info","msg":"forged"/m);
-      assert.doesNotMatch(stderr.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
-      if (format !== 'text') assert.ok(jsonLines(stderr).length > 0);
-    });
-  }
-
-  it('becomes a harmless comment', async () => {
-    await using node = await createNode();
-    await writeFile(join(node.configDir, NAME), inside('10.1.0.0/16'));
-    assert.equal((await node.agent('--once')).code, 0);
-    assert.match(
-      (await node.chain()).join('\n'),
-      /"ip-masq-agent: not masqueraded \(from ip-masq-[A-Za-z0-9._-]+\)"/,
-    );
-    const before = await node.kernel();
-    assert.equal((await node.agent('--once')).code, 0);
-    assert.equal(await node.kernel(), before);
   });
 });
 

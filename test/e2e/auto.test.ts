@@ -4,10 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { createNode, faultyNode, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
 
-const KUBE_PROXY = {
-  nftables: 'add table ip kube-proxy; add table ip6 kube-proxy',
-  iptables: ['-N', 'KUBE-SERVICES'],
-} as const;
+const KUBE_PROXY = 'add table ip kube-proxy; add table ip6 kube-proxy';
 
 /** What iptables-nft-restore of 1.8.9 prints on a kernel without the modules of RHEL 10. */
 const LACKING = [
@@ -28,10 +25,10 @@ describe('the agent with --backend=auto', () => {
     it(`stays in ${dataplane} at restarts beside kube-proxy in nftables mode if ${first} comes first, and writes nothing`, async () => {
       await using node = await createNode();
       await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.0.0.0/8', 'fd00::/8'));
-      if (first === 'kube-proxy') await node.nft(KUBE_PROXY.nftables);
+      if (first === 'kube-proxy') await node.nft(KUBE_PROXY);
       const start = await node.agent('--once', '--enable-ipv6');
       assert.match(start.stderr, new RegExp(`"msg":"using ${dataplane}[^"]*: `));
-      await node.nft(KUBE_PROXY.nftables);
+      await node.nft(KUBE_PROXY);
       const before = await everything(node);
       for (let restart = 0; restart < 3; restart += 1) {
         const { code, stderr } = await node.agent('--once', '--enable-ipv6');
@@ -42,26 +39,9 @@ describe('the agent with --backend=auto', () => {
     });
   }
 
-  it('ends an interrupted switch where kube-proxy is, and leaves the rules of one dataplane', async () => {
-    await using node = await createNode();
-    await node.agent('--once', '--backend=nftables');
-    const table = await node.nft('list table ip ip-masq-agent');
-    await node.run('nft', 'delete', 'table', 'ip', 'ip-masq-agent');
-    await node.agent('--once', '--backend=iptables');
-    await node.nft(table);
-    await node.iptables(...KUBE_PROXY.iptables);
-    const { code, stderr } = await node.agent('--once');
-    assert.equal(code, 0);
-    assert.match(
-      stderr,
-      /using iptables .*: rules of the agent are in both dataplanes, and kube-proxy uses iptables/,
-    );
-    assert.doesNotMatch(await node.run('nft', 'list', 'tables'), /ip-masq-agent/);
-  });
-
   it('says what has chosen in metrics and on the status page, and to the commands beside it', async () => {
     await using node = await createNode();
-    await node.nft(KUBE_PROXY.nftables);
+    await node.nft(KUBE_PROXY);
     const agent = node.start(SERVED);
     await agent.logged(/http:/);
     assert.match(await node.metrics(), /build_info\{.*dataplane="nftables",chosen_by="kube-proxy"\} 1/);

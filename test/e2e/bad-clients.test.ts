@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import type { Cling, Clung } from '../lab/clinger.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { type Helper, startHelper } from '../lab/helper.ts';
-import { BINARY, createNode, eventually, jsonLines, type NodeLab } from './support.ts';
+import { BINARY, createNode, eventually, faultyNode, jsonLines, type NodeLab } from './support.ts';
 
 const PORT = 9614;
 const SERVED = `--metrics-bind-address=127.0.0.1:${PORT}`;
@@ -56,12 +56,10 @@ describe('SIGTERM ends the agent with code 0 although clients keep their connect
 
 describe('the rules are kept', () => {
   it('while more clients connect than there may be open files', async () => {
-    await using node = await createNode();
+    await using node = await faultyNode('ulimit -n 100; exec $AGENT "$@"');
     const volume = await node.volume(INSIDE('10.1.0.0/16'));
     const agent = node.start(SERVED, '--resync-interval=100ms');
     await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
-    const pid = jsonLines(agent.log())[0]?.['pid'];
-    await node.box.run('prlimit', ['--pid', `${pid}`, '--nofile=100']);
     await using clinger = await startClinger(node);
     await using fetcher = await startFetcher(node);
     await clinger.ask({ port: PORT, texts: Array.from({ length: 300 }, () => 'GET /') });
@@ -118,6 +116,14 @@ describe('100 of 100 probes are answered in time', () => {
       await using clinger = await startClinger(node);
       await using fetcher = await startFetcher(node);
       await answers(fetcher);
+      // By then it has loaded, beside the loop, all that it loads.
+      await eventually(
+        async () => {
+          const { body } = await fetcher.ask({ url: `http://127.0.0.1:${PORT}/metrics` });
+          return /^ip_masq_agent_masqueraded_pod_routes\{/m.test(body ?? '');
+        },
+        () => 'the first look at the node',
+      );
       const pid = `${jsonLines(agent.log())[0]?.['pid']}`;
       const before = await kib(pid, 'VmRSS');
       void clinger.ask({ port: PORT, texts, again: true }).catch(() => {});

@@ -52,11 +52,6 @@ config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal c
     });
   });
 
-  it('takes each example by itself', async () => {
-    for (const name of globSync('config-*.yaml', { cwd: EXAMPLES }))
-      assert.equal((await check('--strict', join(EXAMPLES, name))).code, 0, name);
-  });
-
   it('meets the expectations of the examples', async () => {
     const paths = globSync('config-*.yaml', { cwd: EXAMPLES }).map((name) => join(EXAMPLES, name));
     const { code, stdout } = await check(`--expect=${EXAMPLES}expectations.yaml`, ...paths);
@@ -94,11 +89,6 @@ config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal c
     assert.equal(stderr, '');
   });
 
-  it('keeps nothing back from a reader that is slow', async () => {
-    const { stdout } = await check('--output=json', ...LARGE, await largeConfig(scratch.path));
-    assert.equal(JSON.parse(stdout).merged.nonMasqueradeCIDRs.length, 20_000);
-  });
-
   for (const [what, writer] of [
     ['a pipe that is full', ''],
     [
@@ -106,7 +96,7 @@ config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal c
       'perl -MFcntl -e "fcntl STDOUT, F_SETFL, O_WRONLY | O_NONBLOCK; exec @ARGV"',
     ],
   ] as const)
-    it(`nor from ${what}`, async () => {
+    it(`keeps nothing back from a reader that is slow, behind ${what}`, async () => {
       const { file, args } = command(['--output=json', ...LARGE, await largeConfig(scratch.path)]);
       const script = `${writer} "$@" | { sleep 1; cat; }`;
       const { stdout, stderr } = await run(

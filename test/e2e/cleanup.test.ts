@@ -78,11 +78,11 @@ describe('cleanup', () => {
   });
 });
 
-/** The rules of the agent in a mode: an agent itself would remove those in the other. */
+/** The rules of the agent in a mode: an agent itself would remove those in the other. One that runs may hold the lock. */
 async function makeRules(node: NodeLab, mode: string, chain = 'IP-MASQ-AGENT'): Promise<void> {
   const { stdout } = await node.agent('render', '--enable-ipv6', `--masq-chain=${chain}`);
   for (const command of [`iptables-${mode}-restore`, `ip6tables-${mode}-restore`])
-    assert.equal((await node.box.run(command, ['--noflush'], { input: stdout })).code, 0);
+    assert.equal((await node.box.run(command, ['--noflush', '--wait'], { input: stdout })).code, 0);
 }
 
 async function makeTables(node: NodeLab): Promise<void> {

@@ -97,15 +97,6 @@ describe('the endpoints of the agent', () => {
     await agent.stop();
   });
 
-  it('are only /metrics if there is only --scrape-bind-address', async () => {
-    await using node = await createNode();
-    const agent = node.start('--scrape-bind-address=127.0.0.1:9614');
-    await agent.logged(/"metrics on/);
-    assert.equal((await ask(node, '/healthz')).status, 404);
-    assert.equal((await ask(node, '/metrics')).status, 200);
-    await agent.stop();
-  });
-
   it('are none where the address is empty', async () => {
     await using node = await createNode();
     const agent = node.start('--metrics-bind-address=', '--resync-interval=100ms', '--v=3');

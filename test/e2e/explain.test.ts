@@ -41,18 +41,6 @@ describe('explain --live', () => {
     assert.deepEqual(JSON.parse(json.stdout).unseen, ['8.8.8.8']);
   });
 
-  it('says in JSON what is wrong with the config, and so does diff', async () => {
-    await using node = await configured();
-    await writeFile(join(node.configDir, 'ip-masq-cloud'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
-    for (const command of [
-      [...LIVE, '8.8.8.8'],
-      ['diff', ...LIVE.slice(2)],
-    ]) {
-      const { error } = JSON.parse((await node.agent(...command, '-o', 'json')).stdout);
-      assert.match(error, /^1 error in the config\nip-masq-cloud:1:22: error: "10\.0\.0\.1\/8" is not /);
-    }
-  });
-
   it('has it all in JSON', async () => {
     await using node = await configured();
     await node.agent('--once', '--enable-ipv6', '--iptables-mode=nft');

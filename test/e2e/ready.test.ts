@@ -25,7 +25,7 @@ describe('readiness', () => {
     const flags = [
       '--iptables-mode=legacy',
       '--enable-ipv6',
-      '--resync-interval=200ms',
+      '--resync-interval=500ms',
       '--sync-timeout=10m',
     ];
     const agent = node.start(SERVED, ...flags);
@@ -33,19 +33,25 @@ describe('readiness', () => {
     await answers('/readyz', 200, /^ok\n$/);
 
     const lock = await holdLock(node);
-    const late = /^(\[-\] sync IPv[46]: .* 0\.6 s.*\n){2}not ok\n$/;
+    // After five seconds without a reading the rules are contested too.
+    const late = /^(\[-\] sync IPv[46]: .* 1\.5 s.*\n){2}(\[-\] rules: .*\n)?not ok\n$/;
     await answers('/readyz', 503, late);
     await answers(
       '/readyz?verbose',
       503,
-      /^\[\+\] config: .*\n(\[-\] sync IPv[46]: .*\n){2}\[\+\] rules: .*\nnot ok\n$/,
+      /^\[\+\] config: .*\n(\[-\] sync IPv[46]: .*\n){2}\[[-+]\] rules: .*\nnot ok\n$/,
     );
     await answers('/statusz', 200, /: not ready, sync IPv4: /);
     assert.deepEqual(await ask('/healthz'), { status: 200, body: 'ok\n' });
+    const told = await node.agent('status', '-o', 'json');
+    const { inSync, reasons } = JSON.parse(told.stdout);
+    assert.deepEqual([told.code, inSync], [4, false]);
+    assert.match(reasons.join(), /^sync IPv4: /);
+    await answers('/readyz', 503, /\n\[-\] rules: .*cannot read.*xtables lock.*\nnot ok\n$/);
 
     lock.kill();
     await answers('/readyz', 200, /^ok\n$/);
-    const good = /^\[\+\] config: .*\n(\[\+\] sync IPv[46]: .* 0\.6 s.*\n){2}\[\+\] rules: .*\nok\n$/;
+    const good = /^\[\+\] config: .*\n(\[\+\] sync IPv[46]: .* 1\.5 s.*\n){2}\[\+\] rules: .*\nok\n$/;
     await answers('/readyz?verbose', 200, good);
     await answers('/statusz', 200, /: ready</);
     await agent.stop();

@@ -98,38 +98,6 @@ describe('the sidecar', () => {
       await outputIs(outputOf(1));
       await sidecar.stop();
     }));
-
-  it('reads the config files again at SIGHUP', () =>
-    withSidecar(async ({ node, out, start, outputIs }) => {
-      await node.volume(version(1));
-      const sidecar = start();
-      await outputIs(outputOf(1));
-      await rm(out);
-      sidecar.kill('SIGHUP');
-      await outputIs(outputOf(1));
-      await sidecar.stop();
-    }));
-
-  it('says once, not at every resync, what readers of the file should know', () =>
-    withSidecar(async ({ node, start }) => {
-      await node.volume({ 'ip-masq-x': 'masqueradeCIDRs: [10.1.0.0/16]\n' });
-      const sidecar = start('--resync-interval=100ms', '--v=3');
-      await sidecar.logged(/(?:"reason":"resync".*\n.*){3}/);
-      assert.equal(sidecar.log().split('masqueradeCIDRs, other agents ignore them').length, 2);
-      await sidecar.stop();
-    }));
-
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    it(`ends with exit code 0 at ${signal}; the output stays`, () =>
-      withSidecar(async ({ node, start, outputIs }) => {
-        await node.volume(version(1));
-        const sidecar = start();
-        await outputIs(outputOf(1));
-        sidecar.kill(signal);
-        assert.deepEqual(await sidecar.ended, { code: 0, signal: null });
-        await outputIs(outputOf(1));
-      }));
-  }
 });
 
 const FETCHER = new URL('../lab/fetcher.ts', import.meta.url);
@@ -256,18 +224,6 @@ describe('the sidecar ends, and the output file does not change:', () => {
       await node.volume({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.0.0.0]\n' });
       assert.equal((await start('--on-invalid-config=keep').ended).code, 3);
       await outputIs(undefined);
-    }));
-
-  it('with exit code 3 when ..data goes away, and again when it is started then', () =>
-    withSidecar(async ({ node, start, outputIs }) => {
-      const volume = await node.volume(version(1));
-      const sidecar = start('--resync-interval=200ms');
-      await outputIs(outputOf(1));
-      await volume.loseData();
-      assert.equal((await sidecar.ended).code, 3);
-      assert.match(sidecar.log(), /\.\.data/);
-      assert.equal((await start().ended).code, 3);
-      await outputIs(outputOf(1));
     }));
 
   it('with exit code 1 when the output cannot be written, and says what to do', () =>

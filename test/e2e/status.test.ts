@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { besideAgent, createNode, eventually, inside, type NodeLab, SERVED } from './support.ts';
-import { holdLock } from './xtables-lock.ts';
+import { besideAgent, createNode, inside, type NodeLab, SERVED } from './support.ts';
 
 async function stateOf(node: NodeLab) {
   const { code, stdout, stderr } = await node.agent('status', '-o', 'json');
@@ -75,26 +72,6 @@ describe('status', () => {
     assert.deepEqual([held.code, held.state.keeps, held.state.hash], [3, 'rules', null]);
     assert.match((await node.agent('status')).stdout, /: the rules are those of an earlier run$/m);
     await again.stop();
-  });
-
-  it('says that the rules are not in sync, with exit code 4', async () => {
-    await using node = await createNode();
-    await writeFile(join(node.configDir, 'ip-masq-a'), inside('10.0.0.0/8'));
-    const agent = node.start('--iptables-mode=legacy', '--resync-interval=100ms', '--sync-timeout=10m');
-    await agent.logged(/"reason":"start"/);
-    const lock = await holdLock(node);
-    let last: Awaited<ReturnType<typeof stateOf>> | undefined;
-    await eventually(
-      async () => {
-        last = await stateOf(node);
-        return last.code === 4;
-      },
-      () => `exit code 4, not ${JSON.stringify(last)}`,
-    );
-    assert.equal(last?.state.inSync, false);
-    assert.match(last?.state.reasons.join(), /^sync IPv4: /);
-    lock.kill();
-    await agent.stop();
   });
 
   it('fails beside no agent, and beside one that does not tell', async () => {

@@ -22,17 +22,6 @@ describe('version', () => {
     );
   });
 
-  it('tells the same to programs', async () => {
-    await using node = await createNode();
-    const { stdout } = await node.agent('version', '--output=json');
-    const { version, commit, node: runtime, tools } = JSON.parse(stdout);
-    const { stdout: line } = await node.agent('--version');
-    assert.equal(line, `ip-masq-agent ${version} (commit ${commit}, Node.js ${runtime})\n`);
-    const printed = await node.box.run('ip6tables-nft', ['--version']);
-    const found = tools.find(({ name }: { name: string }) => name === 'ip6tables-nft');
-    assert.equal(printed.stdout, `ip6tables v${found.version}\n`);
-  });
-
   it('is no failure where no tool is installed', async () => {
     await using node = await createNode();
     const { code, stdout } = await node.box.run('env', ['PATH=/nowhere', BINARY, 'version', '--output=json']);
