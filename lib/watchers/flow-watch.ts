@@ -9,7 +9,7 @@ import { Conntrack, type Flow } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { collectGarbageSoon } from '../node/collect-garbage.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
-import { type Family, type FlowVerdict, VERDICT_TEXT } from '../policy/policy.ts';
+import { type Family, type FlowVerdict, VERDICT_TEXT, type Verdict } from '../policy/policy.ts';
 import type { Recorder } from '../status/recorder.ts';
 import { counted } from '../text/words.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
@@ -69,18 +69,16 @@ export function createFlowWatch(
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
     const ports = asked.countsPorts ? new PortCounter(toPorts, rules.isOwn) : undefined;
     const deletes = asked.reports && mode === 'delete-udp';
-    const toDelete: Flow[] = [];
+    const toDelete: { readonly flow: Flow; readonly kept: Verdict }[] = [];
     const take = (flow: Flow): void => {
       ports?.add(flow);
       const kept = keptVerdict(flow, rules);
       if (kept === undefined) return;
-      if (deletes && flow.protocol === IPPROTO.udp) toDelete.push(flow);
+      if (deletes && flow.protocol === IPPROTO.udp) toDelete.push({ flow, kept });
       else stale.add(flow, kept);
     };
     const afterPart = (): void => {
-      for (const flow of toDelete.splice(0)) {
-        const kept = keptVerdict(flow, rules);
-        if (kept === undefined) continue;
+      for (const { flow, kept } of toDelete.splice(0)) {
         try {
           if (conntrack.delete(flow)) deleted.add(flow, kept);
         } catch (error) {

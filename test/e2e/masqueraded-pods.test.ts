@@ -15,7 +15,6 @@ import {
 } from './support.ts';
 
 const FLANNEL = networkOf('flannel (vxlan)');
-const CALICO = networkOf('Calico (IPIP)');
 
 function networkOf(name: string): PodNetwork {
   const found = POD_NETWORKS.find((network) => network.name.startsWith(name));
@@ -117,15 +116,6 @@ describe('the agent on a node with routes to pods', () => {
 
     await volume.swap({ 'ip-masq-operator': inside('10.0.0.0/8', '100.64.0.0/10') });
     await gaugeBecomes(node, agent, 'IPv4 0');
-    await agent.stop();
-  });
-
-  it('warns of pods with a route each as of one range, and never ends for it, with --strict neither', async () => {
-    await using node = await createNodeOf(CALICO);
-    await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });
-    const agent = node.start('--resync-interval=1h', '--strict', SERVED);
-    await agent.logged(/lead to pods/);
-    assert.deepEqual(warned(agent), ['warn: 10.244.0.0/17 (4)']);
     await agent.stop();
   });
 
