@@ -4,8 +4,6 @@ import type { MergedKeys, ParsedKeys } from './keys.ts';
 import type { Limits } from './limits.ts';
 import type { Problem } from './problem.ts';
 
-export type { MasqueradeAddress } from './list-key.ts';
-
 /** What one config file says. */
 export interface ParsedConfig extends ParsedKeys {
   readonly configFileName: string;
