@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { type Address, isIPv4, parseAddress } from '../../lib/cidr/address.ts';
+import { isIPv4, parseAddress } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, splitTraffic, type Traffic } from '../../lib/cidr/prefix.ts';
 import { isPossibleConfigFileName } from '../../lib/config/config-file.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
@@ -34,6 +34,32 @@ export interface FlagKind<Value> {
   parse(...texts: readonly string[]): Value;
 }
 
+/**
+ * A kind whose texts a function reads.
+ *
+ * @param read its value is undefined for a wrong text
+ * @param wrong what is wrong with such a text, and what to write instead
+ */
+function kind<Value>(
+  placeholder: string,
+  read: (text: string) => Value | undefined,
+  wrong: string,
+): FlagKind<Value> {
+  return {
+    placeholder,
+    parse(text) {
+      const value = read(text);
+      if (value === undefined) throw new UsageError(wrong);
+      return value;
+    },
+  };
+}
+
+/** The kind, or an empty text for a value that is not given. */
+function optional<Value, Empty>(one: FlagKind<Value>, empty: Empty): FlagKind<Value | Empty> {
+  return { ...one, parse: (text) => (text === '' ? empty : one.parse(text)) };
+}
+
 /** The texts that Go's strconv.ParseBool accepts. */
 const GO_TRUE = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const GO_FALSE = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
@@ -42,14 +68,11 @@ export function isTrue(text = ''): boolean {
   return GO_TRUE.includes(text);
 }
 
-export const boolean: FlagKind<boolean> = {
-  placeholder: '',
-  parse(text) {
-    if (isTrue(text)) return true;
-    if (GO_FALSE.includes(text)) return false;
-    throw new UsageError('is not a boolean: write true or false');
-  },
-};
+export const boolean = kind(
+  '',
+  (text) => (isTrue(text) ? true : GO_FALSE.includes(text) ? false : undefined),
+  'is not a boolean: write true or false',
+);
 
 /** A boolean, or some of the protocols that have ports, separated by commas. */
 export const protocols: FlagKind<boolean | readonly PortProtocol[]> = {
@@ -69,34 +92,38 @@ export function anyText(placeholder: string): FlagKind<string> {
   return { placeholder, parse: (text) => text };
 }
 
-export const path: FlagKind<string> = {
-  placeholder: 'PATH',
-  parse(text) {
-    if (text === '' || text.includes('\0')) throw new UsageError('is not a path');
-    return text;
-  },
+export const path = kind(
+  'PATH',
+  (text) => (text === '' || text.includes('\0') ? undefined : text),
+  'is not a path',
+);
+
+export const optionalPath = optional(path, '');
+
+/** A path that a command line does not give as an empty text, as of a variable that is not set. */
+export const givenPath: FlagKind<string> = { ...optionalPath, needsText: true };
+
+export const paths: FlagKind<readonly string[]> = {
+  placeholder: path.placeholder,
+  repeats: true,
+  needsText: true,
+  parse: (...texts) => texts.filter((text) => text !== '').map((text) => path.parse(text)),
 };
 
-export const optionalAddress: FlagKind<Address | undefined> = {
-  placeholder: 'ADDRESS',
-  parse(text) {
-    const address = parseAddress(text);
-    if (address !== undefined || text === '') return address;
-    throw new UsageError('is not an IP address: write one such as 10.244.1.2 or fd00::1');
-  },
-};
+export const optionalAddress = optional(
+  kind('ADDRESS', parseAddress, 'is not an IP address: write one such as 10.244.1.2 or fd00::1'),
+  undefined,
+);
 
 /** An address, perhaps with a port. */
-export const optionalEnd: FlagKind<End | undefined> = {
-  placeholder: 'ADDRESS[:PORT]',
-  parse(text) {
-    const end = endOf(text);
-    if (end !== undefined || text === '') return end;
-    throw new UsageError(
-      'is not an address, or an address and port: write 203.0.113.9:443 or [2001:db8::9]:443',
-    );
-  },
-};
+export const optionalEnd = optional(
+  kind(
+    'ADDRESS[:PORT]',
+    endOf,
+    'is not an address, or an address and port: write 203.0.113.9:443 or [2001:db8::9]:443',
+  ),
+  undefined,
+);
 
 /** Reads `192.0.2.1`, `192.0.2.1:40001`, `2001:db8::1`, or `[2001:db8::1]:40001`; undefined for anything else. */
 export function endOf(text: string): End | undefined {
@@ -106,39 +133,17 @@ export function endOf(text: string): End | undefined {
   return { address, port: port === undefined ? undefined : Number(port) };
 }
 
-export const paths: FlagKind<readonly string[]> = {
-  placeholder: path.placeholder,
-  repeats: true,
-  needsText: true,
-  parse: (...texts) => texts.filter((text) => text !== '').map((text) => path.parse(text)),
-};
+export const chain = kind(
+  'NAME',
+  (text) => (isChainName(text) ? text : undefined),
+  "cannot be the name of the agent's chain: write at most 28 of A-Z a-z 0-9 _ -, no leading dash, no -FROM at the end, no name that iptables or Kubernetes uses",
+);
 
-export const optionalPath: FlagKind<string> = {
-  placeholder: 'PATH',
-  parse: (text) => (text === '' ? text : path.parse(text)),
-};
-
-/** A path that a command line does not give as an empty text, as of a variable that is not set. */
-export const givenPath: FlagKind<string> = { ...optionalPath, needsText: true };
-
-export const chain: FlagKind<string> = {
-  placeholder: 'NAME',
-  parse(text) {
-    if (isChainName(text)) return text;
-    throw new UsageError(
-      "cannot be the name of the agent's chain: write at most 28 of A-Z a-z 0-9 _ -, no leading dash, no -FROM at the end, no name that iptables or Kubernetes uses",
-    );
-  },
-};
-
-export const count: FlagKind<number> = {
-  placeholder: 'N',
-  parse(text) {
-    const value = Number(text);
-    if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return value;
-    throw new UsageError('is not a whole number of 0 or more');
-  },
-};
+export const count = kind(
+  'N',
+  (text) => (/^\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined),
+  'is not a whole number of 0 or more',
+);
 
 /** The factors of the suffixes of a Kubernetes quantity, as far as they make sense for bytes. */
 const BYTE_FACTORS: Readonly<Record<string, number>> = {
@@ -152,15 +157,15 @@ const BYTE_FACTORS: Readonly<Record<string, number>> = {
 };
 
 /** Bytes, as a Kubernetes quantity. */
-export const bytes: FlagKind<number> = {
-  placeholder: 'BYTES',
-  parse(text) {
+export const bytes = kind(
+  'BYTES',
+  (text) => {
     const [, number = '', suffix = ''] = /^(\d+)([A-Za-z]*)$/.exec(text) ?? [];
     const value = Number(number) * (BYTE_FACTORS[suffix] ?? Number.NaN);
-    if (number !== '' && Number.isSafeInteger(value)) return value;
-    throw new UsageError('is not a size: write bytes, or a whole number with Ki, Mi, Gi, k, M or G');
+    return number !== '' && Number.isSafeInteger(value) ? value : undefined;
   },
-};
+  'is not a size: write bytes, or a whole number with Ki, Mi, Gi, k, M or G',
+);
 
 /** Milliseconds, from whole seconds as in the Go agents, or from a Go duration. */
 export const interval: FlagKind<number> = {
@@ -226,37 +231,30 @@ function prefixOf(text: string): Prefix {
 }
 
 /** Port ranges; an empty text means any port. */
-export const portRanges: FlagKind<readonly PortRange[]> = {
-  placeholder: 'RANGES',
-  parse(text) {
-    const ranges = text === '' ? [] : parsePortRanges(text);
-    if (ranges !== undefined) return ranges;
-    throw new UsageError(
-      'is not a list of port ranges: write ports from 1 to 65535 such as 1024-29999,32768-65535',
-    );
-  },
-};
+export const portRanges = optional<readonly PortRange[], readonly PortRange[]>(
+  kind(
+    'RANGES',
+    parsePortRanges,
+    'is not a list of port ranges: write ports from 1 to 65535 such as 1024-29999,32768-65535',
+  ),
+  [],
+);
 
 /** `host:port`, or an empty text. As in Go, IPv4 may be in brackets too: one manifest fits nodes of both families. */
-export const bindAddress: FlagKind<string> = {
-  placeholder: 'HOST:PORT',
-  parse(text) {
-    const [, bracketed, plain, port] = /^(?:\[(.*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
-    const isHost = bracketed === undefined ? plain === '' || isIPv4(plain ?? '') : isIP(bracketed) !== 0;
-    const valid = Number(port) <= 65_535 && isHost;
-    if (text === '' || valid) return text;
-    throw new UsageError('is not an address and port: write for example 127.0.0.1:9614 or [::1]:9614');
-  },
-};
+export const bindAddress = optional(
+  kind(
+    'HOST:PORT',
+    (text) => {
+      const [, bracketed, plain, port] = /^(?:\[(.*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
+      const isHost = bracketed === undefined ? plain === '' || isIPv4(plain ?? '') : isIP(bracketed) !== 0;
+      return Number(port) <= 65_535 && isHost ? text : undefined;
+    },
+    'is not an address and port: write for example 127.0.0.1:9614 or [::1]:9614',
+  ),
+  '',
+);
 
 export function choice<const Choice extends string>(...choices: readonly Choice[]): FlagKind<Choice> {
-  return {
-    placeholder: choices.join('|'),
-    choices,
-    parse(text) {
-      const chosen = choices.find((candidate) => candidate === text);
-      if (chosen !== undefined) return chosen;
-      throw new UsageError(`is not known: write ${choices.join(' or ')}`);
-    },
-  };
+  const read = (text: string) => choices.find((candidate) => candidate === text);
+  return { ...kind(choices.join('|'), read, `is not known: write ${choices.join(' or ')}`), choices };
 }
