@@ -12,8 +12,8 @@ import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { counted } from '../../../lib/text/words.ts';
+import type { FamilyDifference } from '../difference.ts';
 import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
-import type { FamilyDifference } from './difference.ts';
 
 /** How many unchanged rules are shown on each side of a changed one. */
 const CONTEXT = 3;

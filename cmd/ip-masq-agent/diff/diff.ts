@@ -3,12 +3,12 @@ import { survey } from '../../../lib/agent/rule-locations.ts';
 import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Args } from '../command.ts';
 import type { DIFF_FLAGS } from '../command-flags.ts';
+import { differenceJson, differenceOf, differs, placeJson } from '../difference.ts';
 import { EXIT } from '../exit.ts';
 import { keptFamilies, nodeAccess } from '../from-flags.ts';
 import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
 import { diffText, placesText } from './diff-text.ts';
-import { differenceJson, differenceOf, differs, placeJson } from './difference.ts';
 
 export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
   const format = flags.output;

@@ -5,10 +5,10 @@ import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
+import { explainedJson } from '../explain-json.ts';
 import { keptFamilies, nodeAccess } from '../from-flags.ts';
 import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
-import { explainedJson } from './explain-json.ts';
 import { explainedText, unseenText } from './explain-text.ts';
 
 export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): Promise<number> {

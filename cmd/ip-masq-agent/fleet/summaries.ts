@@ -3,6 +3,8 @@ import { type PortHolder, portHolderText } from '../../../lib/flows/port-holders
 import { type AgentState, stateLines } from '../../../lib/status/state.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
 import { counted, truncated } from '../../../lib/text/words.ts';
+import type { differenceJson, placeJson } from '../difference.ts';
+import type { explainedJson } from '../explain-json.ts';
 import type { NodeReport } from './groups.ts';
 
 /** What an answer says, so that equal nodes say the same. */
@@ -14,53 +16,27 @@ export interface Summary {
   readonly hash?: NodeReport['hash'];
 }
 
-/** What is read here of the output of diff; see schemas/ip-masq-outputs.schema.json. */
+/** The output of diff; see schemas/ip-masq-outputs.schema.json. */
 interface Differences {
   /** Null if the config is invalid. */
   readonly hash: string | null;
-  readonly families: readonly {
-    readonly family: string;
-    readonly dataplane: string;
-    readonly differs: boolean;
-    readonly found: readonly string[];
-    readonly verdicts: readonly { readonly range: string; readonly after: string | null }[];
-  }[];
+  readonly families: readonly ReturnType<typeof differenceJson>[];
   /** Only if the config is invalid. */
   readonly places?: readonly PlaceAnswer[];
 }
 
-interface PlaceAnswer {
-  readonly family: string;
-  readonly dataplane: string;
-  readonly rules: readonly string[];
-  /** Why they cannot be read. */
-  readonly message: string | null;
-}
+type PlaceAnswer = ReturnType<typeof placeJson>;
 
-/** The same of explain. */
+/** The output of explain. */
 interface Explanations {
   readonly addresses: readonly Explanation[];
   /** Absent without --live. */
   readonly unseen?: readonly string[];
 }
 
-interface Explanation {
-  readonly address: string;
-  readonly translatedFrom?: string;
-  readonly verdict: string | null;
-  readonly decidedBy: { readonly cidr: string; readonly origin: ReturnType<typeof originValue> } | null;
-  readonly live?: Live;
-}
+type Explanation = ReturnType<typeof explainedJson>;
 
-interface Live {
-  readonly agrees: boolean | null;
-  readonly verdict: string | null;
-  readonly state: string;
-  readonly rule: string | null;
-  readonly foreign: readonly { readonly author: string }[];
-}
-
-/** The same of ports with an address and port. */
+/** The output of ports with an address and port. */
 interface PortAnswer {
   readonly end: string;
   readonly isOwn: boolean;
@@ -171,7 +147,7 @@ const STATES: ReadonlyMap<string, string> = new Map([
   ['changed', "the agent's rules were changed"],
 ]);
 
-function nowText({ verdict, state, rule }: Live): string {
+function nowText({ verdict, state, rule }: NonNullable<Explanation['live']>): string {
   const isByRule = state === 'applied' && rule !== null;
   return `${words(verdict)}${isByRule ? '' : ` (${STATES.get(state) ?? state})`}`;
 }

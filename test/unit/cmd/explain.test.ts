@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { explainedJson } from '../../../cmd/ip-masq-agent/explain/explain-json.ts';
 import { explainedText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
+import { explainedJson } from '../../../cmd/ip-masq-agent/explain-json.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { explained } from '../../../lib/explain/explain.ts';
 import { painter } from '../../../lib/text/colour.ts';

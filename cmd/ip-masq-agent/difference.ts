@@ -1,15 +1,15 @@
-import type { Preview } from '../../../lib/agent/preview.ts';
+import type { Preview } from '../../lib/agent/preview.ts';
 import type {
   FoundRules,
   RuleLocationState,
   UnreadableRuleLocation,
-} from '../../../lib/agent/rule-locations.ts';
-import { formatRange } from '../../../lib/cidr/ranges.ts';
-import type { KernelVerdicts, PlannedRule } from '../../../lib/dataplane/dataplane.ts';
-import { together } from '../../../lib/dataplane/kernel-verdicts.ts';
-import { changesBetween } from '../../../lib/policy/changes.ts';
-import { verdictsOf } from '../../../lib/policy/verdicts.ts';
-import { locationOf } from '../../../lib/report/json.ts';
+} from '../../lib/agent/rule-locations.ts';
+import { formatRange } from '../../lib/cidr/ranges.ts';
+import type { KernelVerdicts, PlannedRule } from '../../lib/dataplane/dataplane.ts';
+import { together } from '../../lib/dataplane/kernel-verdicts.ts';
+import { changesBetween } from '../../lib/policy/changes.ts';
+import { verdictsOf } from '../../lib/policy/verdicts.ts';
+import { locationOf } from '../../lib/report/json.ts';
 
 /** What a sync would change in one family. */
 export interface FamilyDifference {
@@ -44,7 +44,7 @@ export function differenceOf(preview: Preview, elsewhere: readonly RuleLocationS
   };
 }
 
-export function differenceJson(difference: FamilyDifference): object {
+export function differenceJson(difference: FamilyDifference) {
   const { preview, leftovers, stays, unread, now } = difference;
   const { dataplane, family, plan } = preview;
   return {
@@ -63,7 +63,7 @@ export function differenceJson(difference: FamilyDifference): object {
   };
 }
 
-export function placeJson(state: RuleLocationState): object {
+export function placeJson(state: RuleLocationState) {
   const { dataplane, family, kind } = state;
   return {
     family,
@@ -74,12 +74,12 @@ export function placeJson(state: RuleLocationState): object {
   };
 }
 
-function ruleJson({ text, entry }: PlannedRule): object {
+function ruleJson({ text, entry }: PlannedRule) {
   return { text, origin: locationOf(entry?.origin) };
 }
 
 /** The ranges whose verdict changes. If there was no chain, or no jump to it, nothing was masqueraded before. */
-function verdictsJson({ preview: { family, policy }, now }: FamilyDifference): readonly object[] {
+function verdictsJson({ preview: { family, policy }, now }: FamilyDifference) {
   if (policy === undefined || now?.state !== 'applied') return [];
   return changesBetween(now, verdictsOf(policy)).map(({ before, after, ...range }) => ({
     range: formatRange(family, range),

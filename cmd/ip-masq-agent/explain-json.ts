@@ -1,16 +1,12 @@
-import { formatAddress } from '../../../lib/cidr/address.ts';
-import { agreesWholly, type Explained, type LiveVerdict } from '../../../lib/explain/explain.ts';
-import {
-  type ForeignGroup,
-  foreignEvidence,
-  groupForeignRules,
-  remedyOf,
-} from '../../../lib/foreign/find.ts';
-import type { SourceDecision } from '../../../lib/policy/decision.ts';
-import type { AddressRequest, Entry, Verdict } from '../../../lib/policy/policy.ts';
-import { locationOf } from '../../../lib/report/json.ts';
+import { formatAddress } from '../../lib/cidr/address.ts';
+import { agreesWholly, type Explained, type LiveVerdict } from '../../lib/explain/explain.ts';
+import { type ForeignGroup, foreignEvidence, groupForeignRules, remedyOf } from '../../lib/foreign/find.ts';
+import type { SourceDecision } from '../../lib/policy/decision.ts';
+import type { AddressRequest, Entry, Verdict } from '../../lib/policy/policy.ts';
+import { originValue } from '../../lib/text/origin.ts';
 
-export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained): object {
+/** The answer for programs; `fleet` reads it too. */
+export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained) {
   // Without rules for the family, no entry decides; with an invalid config, none is known.
   const kept = isKept ? decision : undefined;
   return {
@@ -20,17 +16,17 @@ export function explainedJson({ address, translatedFrom, decision, isKept, live 
     ...(kept?.as !== undefined && { as: asJson(kept.as) }),
     from: decision === undefined ? null : fromJson(decision.source),
     decidedBy: kept?.decidedBy === undefined ? null : entryJson(kept.decidedBy),
-    flag: kept?.flag === undefined ? null : { value: kept.flag.value, origin: locationOf(kept.flag.origin) },
+    flag: kept?.flag === undefined ? null : { value: kept.flag.value, origin: originValue(kept.flag.origin) },
     overridden: (kept?.overridden ?? []).map(entryJson),
     ...(live !== undefined && { live: liveJson(live) }),
   };
 }
 
-function fromJson({ address, listed, isLeftAlone: isElsewhere }: SourceDecision): object {
+function fromJson({ address, listed, isLeftAlone: isElsewhere }: SourceDecision) {
   const ranges = (said: Verdict) =>
     listed
       .filter(({ verdict }) => verdict === said)
-      .map(({ prefix, origin }) => ({ cidr: prefix.text, origin: locationOf(origin) }));
+      .map(({ prefix, origin }) => ({ cidr: prefix.text, origin: originValue(origin) }));
   return {
     address: address === undefined ? null : formatAddress(address),
     isElsewhere,
@@ -39,21 +35,21 @@ function fromJson({ address, listed, isLeftAlone: isElsewhere }: SourceDecision)
   };
 }
 
-function asJson({ range, origin, candidates: found }: AddressRequest): object {
+function asJson({ range, origin, candidates: found }: AddressRequest) {
   const addresses = found?.map(formatAddress);
   return {
     address: addresses?.[0] ?? null,
     found: addresses ?? null,
     range: range.text,
-    origin: locationOf(origin),
+    origin: originValue(origin),
   };
 }
 
-function entryJson({ prefix, verdict, origin }: Entry): object {
-  return { cidr: prefix.text, verdict, origin: locationOf(origin) };
+function entryJson({ prefix, verdict, origin }: Entry) {
+  return { cidr: prefix.text, verdict, origin: originValue(origin) };
 }
 
-function liveJson(live: LiveVerdict): object {
+function liveJson(live: LiveVerdict) {
   const { isLocal, kernel, elsewhere, foreign, bpf, invalid, egress } = live;
   const { masquerading, exempting, unread } = foreign;
   return {
@@ -77,7 +73,7 @@ function liveJson(live: LiveVerdict): object {
   };
 }
 
-function groupJson(group: ForeignGroup): object {
+function groupJson(group: ForeignGroup) {
   return {
     author: group.author.name,
     where: group.chainText,
