@@ -1,5 +1,5 @@
 import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
-import { extent } from '../../../lib/cidr/extent.ts';
+import { rangeOf, sizeOf } from '../../../lib/cidr/ranges.ts';
 import {
   agreesWholly,
   type Elsewhere,
@@ -35,23 +35,20 @@ export function explainedText(
 ): string {
   const { family } = address;
   const text = formatAddress(address);
-  const translation =
-    translatedFrom === undefined
-      ? []
-      : [
-          `connections to ${formatAddress(translatedFrom)} go to ${text}, as conntrack shows; that address decides:`,
-        ];
-  const said =
-    decision === undefined
-      ? [`${text}: the config is invalid; this is what happens now`]
-      : isKept
-        ? decisionLines(decision, live?.isLocal === true, paint)
-        : [
-            `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
-          ];
+  const lines: string[] = [];
+  if (translatedFrom !== undefined)
+    lines.push(
+      `connections to ${formatAddress(translatedFrom)} go to ${text}, as conntrack shows; that address decides:`,
+    );
+  if (decision === undefined) lines.push(`${text}: the config is invalid; this is what happens now`);
+  else if (isKept) lines.push(...decisionLines(decision, live?.isLocal === true, paint));
+  else
+    lines.push(
+      `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
+    );
   const wanted = isKept ? (decision ?? live?.kernel)?.verdict : undefined;
-  const observed = live === undefined ? [] : liveLines(live, wanted ?? 'not_masqueraded', paint);
-  return [...translation, ...said, ...observed].map((line) => `${line}\n`).join('');
+  if (live !== undefined) lines.push(...liveLines(live, wanted ?? 'not_masqueraded', paint));
+  return lines.map((line) => `${line}\n`).join('');
 }
 
 /** What to do about addresses of Services; empty if conntrack shows connections to all of them. */
@@ -126,8 +123,9 @@ function sourceLines({
 }
 
 function extentText({ prefix }: Entry): string {
-  const { first, last, size } = extent(prefix);
-  return `${prefix.text} is ${first} to ${last}, ${countedAddresses(size)}`;
+  const range = rangeOf(prefix);
+  const [first, last] = [range.first, range.last].map((value) => formatAddress({ ...prefix, value }));
+  return `${prefix.text} is ${first} to ${last}, ${countedAddresses(sizeOf([range]))}`;
 }
 
 function entryText({ prefix, verdict, origin, as }: Entry): string {

@@ -52,19 +52,16 @@ function notesOf(reports: readonly NodeReport[]): readonly string[] {
   const blind = reports.filter(({ unseen }) => unseen.length > 0);
   const addresses = [...new Set(blind.flatMap(({ unseen }) => unseen))];
   const configs = new Set(reports.flatMap(({ hash }) => hash ?? [])).size;
-  const noConnection =
-    blind.length === 0
-      ? []
-      : [
-          `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
-        ];
-  const differ =
-    configs < 2
-      ? []
-      : [
-          `${configs} configs: ip-masq-agent check PATH says the hash of a list, ip-masq-agent render -f PATH --diff-to=PATH what differs between two`,
-        ];
-  return [...noConnection, ...differ];
+  const notes: string[] = [];
+  if (blind.length > 0)
+    notes.push(
+      `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+    );
+  if (configs > 1)
+    notes.push(
+      `${configs} configs: ip-masq-agent check PATH says the hash of a list, ip-masq-agent render -f PATH --diff-to=PATH what differs between two`,
+    );
+  return notes;
 }
 
 function daemonSetsOf(reports: readonly NodeReport[]): readonly string[] {

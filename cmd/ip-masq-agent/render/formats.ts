@@ -95,19 +95,15 @@ function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
   const limit = flags['cidr-limit-max'];
   const configFile = flags.flatten ? flatConfig(config, families) : config;
   const count = configFile.nonMasqueradeCIDRs.length;
-  const notes = [
-    ...(configFile.masqueradeCIDRs.length > 0
-      ? [
-          'only this agent knows masqueradeCIDRs, other agents ignore them: --flatten writes them as nonMasqueradeCIDRs',
-        ]
-      : []),
-    ...(count > COMMON_LIMIT
-      ? [`${count} nonMasqueradeCIDRs: older agents accept at most ${COMMON_LIMIT}`]
-      : []),
-    ...(count > limit
-      ? [`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`]
-      : []),
-  ];
+  const notes: string[] = [];
+  if (configFile.masqueradeCIDRs.length > 0)
+    notes.push(
+      'only this agent knows masqueradeCIDRs, other agents ignore them: --flatten writes them as nonMasqueradeCIDRs',
+    );
+  if (count > COMMON_LIMIT)
+    notes.push(`${count} nonMasqueradeCIDRs: older agents accept at most ${COMMON_LIMIT}`);
+  if (count > limit)
+    notes.push(`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`);
   return {
     text: configFileText(configFile, families),
     notes,

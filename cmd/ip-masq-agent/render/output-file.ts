@@ -34,7 +34,7 @@ export async function writeOutput(path: string, text: string | undefined): Promi
     if (error instanceof SystemError) throw error;
     // "EACCES: permission denied, open '/out/.file.tmp-…'": the temporary file says nothing to an operator.
     const reason = errorMessage(error).replace(/, [a-z]+(?: '.*)?$/s, '');
-    const remedy = remedyFor(errorCode(error), printable(dirname(path)));
+    const remedy = remedyFor(printable(dirname(path)), errorCode(error));
     throw cannot(text === undefined ? 'remove' : 'write', path, reason, remedy);
   }
 }
@@ -93,25 +93,25 @@ function cannot(verb: 'write' | 'remove', path: string, reason: string, remedy: 
   return new SystemError(`cannot ${verb} ${printable(path)}: ${reason}; ${remedy}`);
 }
 
-function remedyFor(code: string | undefined, dir: string): string {
-  switch (code) {
-    case 'ENOENT':
-    case 'ENOTDIR':
-      return `make the directory ${dir}, or mount a volume there; if it is there, let one program write the file`;
-    case 'EACCES':
-    case 'EPERM':
-      return `give this user the right to create and rename files in ${dir}`;
-    case 'EROFS':
-      return `mount ${dir} writable`;
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return `free space in ${dir}`;
-    case 'EBUSY':
-    case 'EXDEV':
-      return `mount the directory ${dir} instead of the single file, which cannot be replaced while it is a mount point`;
-    default:
-      return 'give --output-file another file';
-  }
+/** What to do about system errors, by their codes. DIR stands for the directory of the file. */
+const REMEDIES: readonly (readonly [codes: readonly string[], remedy: string])[] = [
+  [
+    ['ENOENT', 'ENOTDIR'],
+    'make the directory DIR, or mount a volume there; if it is there, let one program write the file',
+  ],
+  [['EACCES', 'EPERM'], 'give this user the right to create and rename files in DIR'],
+  [['EROFS'], 'mount DIR writable'],
+  [['ENOSPC', 'EDQUOT'], 'free space in DIR'],
+  [
+    ['EBUSY', 'EXDEV'],
+    'mount the directory DIR instead of the single file, which cannot be replaced while it is a mount point',
+  ],
+];
+
+function remedyFor(dir: string, code = ''): string {
+  const [, remedy = 'give --output-file another file'] =
+    REMEDIES.find(([codes]) => codes.includes(code)) ?? [];
+  return remedy.replace('DIR', () => dir);
 }
 
 function ignoreMissing(error: unknown): undefined {
