@@ -71,7 +71,7 @@ export const COMMANDS: Commands = {
       'diff -f manifests/ip-masq.yaml': 'what another config would change',
     },
     asksAgent: () => true,
-    load: async () => (await import('./diff/diff.ts')).diff,
+    load: async () => (await import('./diff.ts')).diff,
   }),
   render: command({
     summary: 'print the rules, or the merged config for other programs',

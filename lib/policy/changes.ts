@@ -11,6 +11,7 @@ import {
   rangeSet,
   sizeOf,
 } from '../cidr/ranges.ts';
+import { printable } from '../text/escape.ts';
 import { counted, countedAddresses, truncated } from '../text/words.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
 import { type ChangedRange, pairVerdicts, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
@@ -26,6 +27,14 @@ export interface VerdictChanges {
 
 /** What is true of every change of verdicts: the kernel decides about NAT at the first packet of a connection. */
 export const CONNECTIONS_KEEP = 'connections that exist keep their source address';
+
+/** What commands say of it, once, behind all changes. */
+export const CONNECTIONS_LINE = `${CONNECTIONS_KEEP.replace(/^c/, 'C')}.`;
+
+/** The changes as lines that commands print. */
+export function verdictLines(what: string, { summary, lines }: VerdictChanges): readonly string[] {
+  return [`${what}: ${summary}`, ...lines.map((line) => `  ${printable(line)}`)];
+}
 
 /** The ranges whose verdict changes, or cannot be told, ascending and as long as possible. */
 export function changesBetween(before: Verdicts, after: Verdicts): readonly ChangedRange[] {

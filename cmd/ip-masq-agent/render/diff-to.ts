@@ -1,6 +1,6 @@
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import { describePolicyChange } from '../../../lib/policy/changes.ts';
+import { CONNECTIONS_LINE, describePolicyChange, verdictLines } from '../../../lib/policy/changes.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
@@ -8,7 +8,6 @@ import { EXIT, UsageError } from '../exit.ts';
 import { keptFamilies } from '../from-flags.ts';
 import { print } from '../print.ts';
 import { noteDefaults, readReport } from '../read-config.ts';
-import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
 
 type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
 

@@ -1,19 +1,45 @@
-import type { Preview } from '../../../lib/agent/preview.ts';
-import type {
-  FoundRules,
-  RuleLocationState,
-  UnreadableRuleLocation,
-} from '../../../lib/agent/rule-locations.ts';
-import { ruleLocationName } from '../../../lib/dataplane/dataplane.ts';
-import { type DiffLine, diffOf } from '../../../lib/dataplane/diff.ts';
-import { describeKernelChange } from '../../../lib/dataplane/kernel-verdicts.ts';
-import { adviceText } from '../../../lib/text/advice.ts';
-import type { Paint } from '../../../lib/text/colour.ts';
-import { printable } from '../../../lib/text/escape.ts';
-import { formatOrigin } from '../../../lib/text/origin.ts';
-import { counted } from '../../../lib/text/words.ts';
-import type { FamilyDifference } from '../difference.ts';
-import { CONNECTIONS_LINE, verdictLines } from '../verdict-text.ts';
+import { type Preview, preview } from '../../lib/agent/preview.ts';
+import {
+  type FoundRules,
+  type RuleLocationState,
+  survey,
+  type UnreadableRuleLocation,
+} from '../../lib/agent/rule-locations.ts';
+import { configHash } from '../../lib/config/config-hash.ts';
+import { ruleLocationName } from '../../lib/dataplane/dataplane.ts';
+import { type DiffLine, diffOf } from '../../lib/dataplane/diff.ts';
+import { describeKernelChange } from '../../lib/dataplane/kernel-verdicts.ts';
+import { CONNECTIONS_LINE, verdictLines } from '../../lib/policy/changes.ts';
+import { adviceText } from '../../lib/text/advice.ts';
+import type { Paint } from '../../lib/text/colour.ts';
+import { printable } from '../../lib/text/escape.ts';
+import { formatOrigin } from '../../lib/text/origin.ts';
+import { counted } from '../../lib/text/words.ts';
+import type { Args } from './command.ts';
+import type { DIFF_FLAGS } from './command-flags.ts';
+import { differenceJson, differenceOf, differs, type FamilyDifference, placeJson } from './difference.ts';
+import { EXIT } from './exit.ts';
+import { keptFamilies, nodeAccess } from './from-flags.ts';
+import { printResult } from './print.ts';
+import { errorJson, orInvalid, readConfig } from './read-config.ts';
+
+export async function diff({ flags }: Args<typeof DIFF_FLAGS>): Promise<number> {
+  const format = flags.output;
+  const { config, error } = await orInvalid(readConfig(flags, { forPeople: format === 'text' }));
+  const places = await survey(nodeAccess(flags));
+  if (config === undefined) {
+    const states = [...places.used, ...places.others];
+    const json = { hash: null, families: [], places: states.map(placeJson), ...errorJson(error) };
+    printResult(format, EXIT.config, json, () => placesText(states));
+    throw error;
+  }
+  const differences = places.used.map((place) =>
+    differenceOf(preview(place, config, keptFamilies(flags)), places.others),
+  );
+  const code = differences.some(differs) ? EXIT.different : EXIT.ok;
+  const json = { hash: configHash(config), families: differences.map(differenceJson) };
+  return printResult(format, code, json, (paint) => diffText(differences, paint));
+}
 
 /** How many unchanged rules are shown on each side of a changed one. */
 const CONTEXT = 3;
@@ -24,7 +50,7 @@ const SIGN = { kept: ' ', added: '+', removed: '-' } as const;
  * What a sync would change, for people: the rules as a unified diff, each with the origin that asks for it, then what
  * happens to packets.
  */
-export function diffText(differences: readonly FamilyDifference[], paint: Paint): string {
+function diffText(differences: readonly FamilyDifference[], paint: Paint): string {
   const verdicts = differences.map(verdictText);
   const lines = differences.flatMap(({ preview, leftovers, stays, unread }, index) => [
     ...(preview.unreadable === undefined ? rulesText(preview, paint) : []),
@@ -38,7 +64,7 @@ export function diffText(differences: readonly FamilyDifference[], paint: Paint)
   return [...lines, ...(changes ? [CONNECTIONS_LINE] : []), ''].join('\n');
 }
 
-export function placesText(states: readonly RuleLocationState[]): string {
+function placesText(states: readonly RuleLocationState[]): string {
   const lines = states.flatMap((one) => [
     `${ruleLocationName(one)}: ${contentText(one)}`,
     ...(one.kind === 'found' ? one.rules.map((rule) => printable(`  ${rule}`)) : []),
