@@ -40,12 +40,12 @@ function propertiesOf({ at, kind }: Problem, stdinName: string): Readonly<Record
 }
 
 /** The text written as the data of a command, so that the runner reads it back the same. */
-export function escapeData(text: string): string {
+function escapeData(text: string): string {
   return text.replace(/[%\r\n]/g, percentEncoded);
 }
 
 /** The text written as the value of a property, so that the runner reads it back the same. */
-export function escapeProperty(text: string): string {
+function escapeProperty(text: string): string {
   return text.replace(/[%\r\n:,]/g, percentEncoded);
 }
 

@@ -107,19 +107,6 @@ describe('a locator', () => {
       assert.deepEqual(origin, { kind: 'file', configFile: 's', file: 'm.yaml', line, column });
     });
   }
-
-  it('agrees with counting', () => {
-    const text = fc.string({ unit: fc.constantFrom('a', '\n', '\r', ' ') });
-    fc.assert(
-      fc.property(text, fc.nat(), (text, at) => {
-        const offset = at % (text.length + 1);
-        const ends = [...text.matchAll(/\r\n|\r|\n/g)].map(({ 0: end, index }) => index + end.length);
-        const starts = [0, ...ends].filter((start) => start <= offset);
-        const { line, column } = originIn({ name: 's', text }, offset);
-        assert.deepEqual([line, column], [starts.length, offset - (starts.at(-1) ?? 0) + 1]);
-      }),
-    );
-  });
 });
 
 function bytesOf(...parts: readonly (string | readonly number[])[]): Buffer {

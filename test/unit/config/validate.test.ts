@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeFile, LINE_BREAK } from '../../../lib/config/config-file.ts';
+import { LINE_BREAK } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { KEY_NAMES } from '../../../lib/config/keys.ts';
 import { formatProblem, locationText } from '../../../lib/config/problem.ts';
@@ -472,16 +472,6 @@ describe('any text in a config file of any name', () => {
         }
       }),
       { numRuns: 3_000 },
-    );
-  });
-
-  it('is understood alike whatever bytes surround it in a file', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-        const configFile = decodeFile('s', Buffer.from(bytes));
-        const problems = 'text' in configFile ? validate(configFile.text, options).problems : [configFile];
-        for (const problem of problems) assert.doesNotMatch(formatProblem(problem), UNPRINTABLE);
-      }),
     );
   });
 

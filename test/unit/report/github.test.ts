@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Problem } from '../../../lib/config/problem.ts';
-import { escapeData, escapeProperty, githubReport } from '../../../lib/report/github.ts';
+import { githubReport } from '../../../lib/report/github.ts';
 import { fileOf, printedSentence } from '../../../lib/report/report.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { UNPRINTABLE } from '../config/support.ts';
-import { anyProblem, hostile, PROBLEMS, reportOf } from './report-support.ts';
+import { anyProblem, PROBLEMS, reportOf } from './report-support.ts';
 
 const { error, warning, info } = PROBLEMS;
 
@@ -57,21 +57,6 @@ describe('the report for GitHub Actions', () => {
         }));
         assert.deepEqual(lines.map(runnerReads), meant);
         for (const line of lines) assert.doesNotMatch(line, UNPRINTABLE);
-      }),
-    );
-  });
-});
-
-describe('an escaped text', () => {
-  it('is read back the same, but for "=" at the begin of a property, which the runner drops', () => {
-    fc.assert(
-      fc.property(hostile(), (text) => {
-        const line = `::error file=${escapeProperty(text)},line=1::${escapeData(text)}`;
-        const { data, properties } = runnerReads(line);
-        const { file = '', ...others } = properties;
-        assert.equal(data, text);
-        assert.equal(file, text.replace(/^=+/, ''));
-        assert.deepEqual(others, { line: '1' });
       }),
     );
   });
