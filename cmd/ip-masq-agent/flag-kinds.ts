@@ -55,9 +55,10 @@ function kind<Value>(
   };
 }
 
-/** The kind, or an empty text for a value that is not given. */
-function optional<Value, Empty>(one: FlagKind<Value>, empty: Empty): FlagKind<Value | Empty> {
-  return { ...one, parse: (text) => (text === '' ? empty : one.parse(text)) };
+/** The same, with undefined for an empty text. */
+function optional<Value>(...row: Parameters<typeof kind<Value>>): FlagKind<Value | undefined> {
+  const given = kind(...row);
+  return { ...given, parse: (text) => (text === '' ? undefined : given.parse(text)) };
 }
 
 /** The texts that Go's strconv.ParseBool accepts. */
@@ -98,7 +99,7 @@ export const path = kind(
   'is not a path',
 );
 
-export const optionalPath = optional(path, '');
+export const optionalPath: FlagKind<string> = { ...path, parse: (text) => text && path.parse(text) };
 
 /** A path that a command line does not give as an empty text, as of a variable that is not set. */
 export const givenPath: FlagKind<string> = { ...optionalPath, needsText: true };
@@ -111,18 +112,16 @@ export const paths: FlagKind<readonly string[]> = {
 };
 
 export const optionalAddress = optional(
-  kind('ADDRESS', parseAddress, 'is not an IP address: write one such as 10.244.1.2 or fd00::1'),
-  undefined,
+  'ADDRESS',
+  parseAddress,
+  'is not an IP address: write one such as 10.244.1.2 or fd00::1',
 );
 
 /** An address, perhaps with a port. */
 export const optionalEnd = optional(
-  kind(
-    'ADDRESS[:PORT]',
-    endOf,
-    'is not an address, or an address and port: write 203.0.113.9:443 or [2001:db8::9]:443',
-  ),
-  undefined,
+  'ADDRESS[:PORT]',
+  endOf,
+  'is not an address, or an address and port: write 203.0.113.9:443 or [2001:db8::9]:443',
 );
 
 /** Reads `192.0.2.1`, `192.0.2.1:40001`, `2001:db8::1`, or `[2001:db8::1]:40001`; undefined for anything else. */
@@ -231,27 +230,21 @@ function prefixOf(text: string): Prefix {
 }
 
 /** Port ranges; an empty text means any port. */
-export const portRanges = optional<readonly PortRange[], readonly PortRange[]>(
-  kind(
-    'RANGES',
-    parsePortRanges,
-    'is not a list of port ranges: write ports from 1 to 65535 such as 1024-29999,32768-65535',
-  ),
-  [],
+export const portRanges = kind<readonly PortRange[]>(
+  'RANGES',
+  (text) => (text === '' ? [] : parsePortRanges(text)),
+  'is not a list of port ranges: write ports from 1 to 65535 such as 1024-29999,32768-65535',
 );
 
 /** `host:port`, or an empty text. As in Go, IPv4 may be in brackets too: one manifest fits nodes of both families. */
-export const bindAddress = optional(
-  kind(
-    'HOST:PORT',
-    (text) => {
-      const [, bracketed, plain, port] = /^(?:\[(.*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
-      const isHost = bracketed === undefined ? plain === '' || isIPv4(plain ?? '') : isIP(bracketed) !== 0;
-      return Number(port) <= 65_535 && isHost ? text : undefined;
-    },
-    'is not an address and port: write for example 127.0.0.1:9614 or [::1]:9614',
-  ),
-  '',
+export const bindAddress = kind(
+  'HOST:PORT',
+  (text) => {
+    const [, bracketed, plain, port] = /^(?:\[(.*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
+    const isHost = bracketed === undefined ? plain === '' || isIPv4(plain ?? '') : isIP(bracketed) !== 0;
+    return text === '' || (Number(port) <= 65_535 && isHost) ? text : undefined;
+  },
+  'is not an address and port: write for example 127.0.0.1:9614 or [::1]:9614',
 );
 
 export function choice<const Choice extends string>(...choices: readonly Choice[]): FlagKind<Choice> {
