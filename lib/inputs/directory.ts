@@ -186,21 +186,17 @@ async function readFile(path: string, home: string, walk: WalkLimits): Promise<I
     failed('not-a-config-file', path, message, 'name it itself, if it is a manifest');
   try {
     if (!(await stat(path)).isFile()) return leftOut('is not a regular file, and is not read');
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
-    try {
-      // What was opened, not what the name says now (proc(5)).
-      const opened = await readlink(`/proc/self/fd/${file.fd}`);
-      if (!opened.startsWith(join(home, sep)))
-        return leftOut('is a link that leads out of the directory, and is not read');
-      if (walk.seen.has(opened)) return NO_INPUTS;
-      walk.seen.add(opened);
-      const bytes = await collect(file.createReadStream({ autoClose: false }), walk.bytes);
-      walk.bytes -= bytes.length;
-      if (walk.bytes < 0) throw new TooManyEntries('has more than 64 MiB of manifests');
-      return mentionsAgent(bytes) ? (manifestIn(path, bytes) ?? NO_INPUTS) : NO_INPUTS;
-    } finally {
-      await file.close();
-    }
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    // What was opened, not what the name says now (proc(5)).
+    const opened = await readlink(`/proc/self/fd/${file.fd}`);
+    if (!opened.startsWith(join(home, sep)))
+      return leftOut('is a link that leads out of the directory, and is not read');
+    if (walk.seen.has(opened)) return NO_INPUTS;
+    walk.seen.add(opened);
+    const bytes = await collect(file.createReadStream({ autoClose: false }), walk.bytes);
+    walk.bytes -= bytes.length;
+    if (walk.bytes < 0) throw new TooManyEntries('has more than 64 MiB of manifests');
+    return mentionsAgent(bytes) ? (manifestIn(path, bytes) ?? NO_INPUTS) : NO_INPUTS;
   } catch (error) {
     return unreadable(path, error);
   }

@@ -133,21 +133,17 @@ async function readCniConfig(path: string): Promise<ConfigFile> {
   const unreadable = (message: string) =>
     cniConfigError(fileProblem('unreadable', path, message, 'set --input-file to the CNI config'));
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: Error) => {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: Error) => {
     throw unreadable(`cannot be read: ${error.message}`);
   });
-  try {
-    const stats = await file.stat();
-    if (!stats.isFile()) throw unreadable('is not a regular file');
-    if (stats.size > MAX_CNI_CONFIG_BYTES) throw unreadable('is larger than 256 KiB');
-    const bytes = await file.readFile();
-    const decoded = decodeFile(path, bytes);
-    if (!('text' in decoded)) throw cniConfigError(decoded);
-    // Decoding drops a byte order mark; the output keeps it.
-    return { name: path, text: bytes.toString('utf8') };
-  } finally {
-    await file.close();
-  }
+  const stats = await file.stat();
+  if (!stats.isFile()) throw unreadable('is not a regular file');
+  if (stats.size > MAX_CNI_CONFIG_BYTES) throw unreadable('is larger than 256 KiB');
+  const bytes = await file.readFile();
+  const decoded = decodeFile(path, bytes);
+  if (!('text' in decoded)) throw cniConfigError(decoded);
+  // Decoding drops a byte order mark; the output keeps it.
+  return { name: path, text: bytes.toString('utf8') };
 }
 
 const MAX_CNI_CONFIG_BYTES = 256 * 1024;
