@@ -1,7 +1,6 @@
 import { retrying } from '../agent/retry.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
 import type { Address, Family } from '../cidr/address.ts';
-import type { MergedConfig } from '../config/config.ts';
 import { kubeProxyDropsInvalid } from '../doctor/invalid-packets.ts';
 import { bpfLinks } from '../doctor/machine-findings.ts';
 import { destinationsOf } from '../flows/destinations.ts';
@@ -10,16 +9,7 @@ import { readNode } from '../foreign/read-node.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal, usableSourceAddresses } from '../node/own-addresses.ts';
-import { agreesWholly, type Explained, explainedLive, placesOf } from './explain.ts';
-
-interface Question {
-  /** Undefined if it is invalid. */
-  readonly config: MergedConfig | undefined;
-  readonly addresses: readonly Address[];
-  readonly from: Address | undefined;
-  /** For which the agent keeps rules. */
-  readonly families: readonly Family[];
-}
+import { agreesWholly, type Explained, explainedLive, placesOf, type Question } from './explain.ts';
 
 /**
  * The answers of the node, and the addresses without a connection that shows where packets to them go.
@@ -27,7 +17,8 @@ interface Question {
  * @throws {DataplaneError} if the dataplane in use cannot be read
  */
 export async function askNode(
-  { config, addresses, from, families: kept }: Question,
+  question: Question,
+  addresses: readonly Address[],
   access: NodeAccess,
 ): Promise<{ readonly answers: readonly Explained[]; readonly unseen: readonly Address[] }> {
   const families = [...new Set(addresses.map(({ family }) => family))];
@@ -51,7 +42,7 @@ export async function askNode(
     own: usableSourceAddresses(),
     isOwn: createIsLocal(),
   };
-  const reached = await findDestinations(addresses, from);
+  const reached = await findDestinations(addresses, question.from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {
     const { family } = address;
@@ -59,7 +50,7 @@ export async function askNode(
     const targets = reached[index]?.length ? reached[index] : [address];
     const found: Explained[] = [];
     // One after the other: a Service can have very many endpoints, and each may need a tool.
-    for (const one of targets) found.push(await explainedLive(config, one, from, kept, known));
+    for (const one of targets) found.push(await explainedLive(question, one, known));
     for (const one of onePerVerdict(found))
       answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }

@@ -63,17 +63,24 @@ export interface Elsewhere extends KernelVerdict {
   readonly differs: boolean;
 }
 
+/** What is asked about each address. */
+export interface Question {
+  /** Undefined if it is invalid. */
+  readonly config: MergedConfig | undefined;
+  /** Where the packets come from; undefined for any address that is listed. */
+  readonly from: Address | undefined;
+  /** For which the agent keeps rules. */
+  readonly families: readonly Family[];
+}
+
 /**
- * What the config says about packets to an address, from an address or from any that is listed.
+ * What the config says about packets to an address.
  *
- * @param config undefined if it is invalid
  * @param own the addresses of the node; undefined if the node is not known
  */
 export function explained(
-  config: MergedConfig | undefined,
+  { config, from, families }: Question,
   address: Address,
-  from: Address | undefined,
-  families: readonly Family[],
   own?: readonly OwnAddress[],
 ): Explained {
   const decision = config && decide(config, address, from, own);
@@ -93,20 +100,15 @@ export interface ObservedNode extends ObservedPlaces {
   readonly kubeProxyDrops: boolean;
 }
 
-/**
- * What the config says about an address, and what the kernel does.
- *
- * @param config undefined if it is invalid
- */
+/** What the config says about an address, and what the kernel does. */
 export async function explainedLive(
-  config: MergedConfig | undefined,
+  question: Question,
   address: Address,
-  from: Address | undefined,
-  families: readonly Family[],
   observed: ObservedNode,
 ): Promise<Explained> {
-  const { used } = observed;
-  const said = explained(config, address, from, families, observed.own);
+  const { config, from } = question;
+  const { used, node, isOwn, budget } = observed;
+  const said = explained(question, address, observed.own);
   const kernel = verdictAt(used, address, from);
   const meant = config && allowedSources(compilePolicy(config, address.family))?.ranges;
   const hasOtherSources =
@@ -117,18 +119,11 @@ export async function explainedLive(
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
   const egress = from && (await egressOf(address, from, masqueradedAs(kernel)));
-  const verdict = await explainForeign(
-    observed.node,
-    address,
-    from,
-    egress?.links,
-    observed.isOwn,
-    observed.budget,
-  );
+  const verdict = await explainForeign(node, address, from, egress?.links, isOwn, budget);
   return {
     ...said,
     live: {
-      isLocal: observed.isOwn(address),
+      isLocal: isOwn(address),
       kernel: hasOtherSources ? { ...kernel, kernelRule: sourcesText(used) } : kernel,
       agrees: config && agree(said, kernel) && !hasOtherSources,
       elsewhere: verdictsElsewhere(observed, from, said),

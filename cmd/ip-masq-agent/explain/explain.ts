@@ -19,11 +19,11 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
     throw new UsageError(`${formatAddress(other)} and the address of --from are not of one family`);
   const read = readConfig(flags, { forPeople: flags.output === 'text' });
   const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
-  const question = { config, addresses, from, families: keptFamilies(flags) };
+  const question = { config, from, families: keptFamilies(flags) };
   const { answers, unseen } = flags.live
-    ? await askNode(question, nodeAccess(flags))
+    ? await askNode(question, addresses, nodeAccess(flags))
     : {
-        answers: addresses.map((address) => explained(config, address, from, question.families)),
+        answers: addresses.map((address) => explained(question, address)),
         unseen: [],
       };
   const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));

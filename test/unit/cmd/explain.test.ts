@@ -78,7 +78,11 @@ describe('explain, of an address of the node that packets leave with,', () => {
       { ...addressFrom('198.51.100.7'), rank: 1 },
       { ...addressFrom('198.51.100.17'), rank: 0 },
     ];
-    const answer = explained(mergedOf(TEXTS), addressFrom('9.9.9.9'), undefined, FAMILIES, own);
+    const answer = explained(
+      { config: mergedOf(TEXTS), from: undefined, families: FAMILIES },
+      addressFrom('9.9.9.9'),
+      own,
+    );
     const text = explainedText(answer, painter(false));
     assert.match(text, /198\.51\.100\.17 is the best of the node's 2 addresses in /);
   });
@@ -146,5 +150,9 @@ function explainOf(
   from?: string,
 ) {
   const source = from === undefined ? undefined : addressFrom(from);
-  return explained(mergedOf(texts), addressFrom(address), source, FAMILIES, own?.map(addressFrom));
+  return explained(
+    { config: mergedOf(texts), from: source, families: FAMILIES },
+    addressFrom(address),
+    own?.map(addressFrom),
+  );
 }
