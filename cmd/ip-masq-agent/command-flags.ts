@@ -21,7 +21,7 @@ export const CHECK_FORMATS = {
   sarif: '(2.1.0) for code scanning',
 } as const;
 
-export const RENDER_FORMATS = {
+const RENDER_FORMATS = {
   iptables: 'input of iptables-restore',
   nftables: 'input of nft -f',
   config: 'one merged config file',

@@ -213,15 +213,9 @@ function manifestIn(path: string, bytes: Buffer): Inputs | undefined {
 }
 
 /** The problem with a file of the directory, which is named without it. */
-function within(dir: string, { at, ...rest }: Problem): Problem {
-  switch (at?.kind) {
-    case 'whole-file':
-      return { ...rest, at: { ...at, file: join(dir, at.file) } };
-    case 'file':
-      return { ...rest, at: { ...at, file: join(dir, at.configFile) } };
-    case 'built-in':
-      return { ...rest, at };
-    case undefined:
-      return rest;
-  }
+function within(dir: string, found: Problem): Problem {
+  const { at } = found;
+  if (at?.kind === 'whole-file') return { ...found, at: { ...at, file: join(dir, at.file) } };
+  if (at?.kind === 'file') return { ...found, at: { ...at, file: join(dir, at.configFile) } };
+  return found;
 }

@@ -22,10 +22,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const question = { config, from, families: keptFamilies(flags) };
   const { answers, unseen } = flags.live
     ? await askNode(question, addresses, nodeAccess(flags))
-    : {
-        answers: addresses.map((address) => explained(question, address)),
-        unseen: [],
-      };
+    : { answers: addresses.map((address) => explained(question, address)), unseen: [] };
   const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));
   const code = agrees ? EXIT.ok : EXIT.different;
   const json = {

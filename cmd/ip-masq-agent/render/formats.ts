@@ -15,13 +15,14 @@ import {
 } from '../../../lib/config/problem.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
+import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import type { Args } from '../command.ts';
-import type { RENDER_FLAGS, RENDER_FORMATS } from '../command-flags.ts';
+import type { RENDER_FLAGS } from '../command-flags.ts';
 import { dataplaneOptions, keptFamilies } from '../from-flags.ts';
 import { flatConfig, flatPrefixes } from './flat-config.ts';
 
@@ -35,21 +36,6 @@ export interface Rendered {
 
 type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
 
-const RENDERERS: Readonly<
-  Record<
-    keyof typeof RENDER_FORMATS,
-    (config: MergedConfig, flags: RenderFlags) => Rendered | Promise<Rendered>
-  >
-> = {
-  iptables: (config, flags) =>
-    renderRules(policiesOf(config, flags), (all) => renderChains(all, dataplaneOptions(flags))),
-  nftables: (config, flags) =>
-    renderRules(policiesOf(config, flags), (all) => renderTables(all, dataplaneOptions(flags))),
-  config: (config, flags) => forOthers(renderConfig(config, flags), config, flags.strict),
-  'win-bridge': async (config, flags) =>
-    forOthers(await renderCniConfig(config, flags['input-file']), config, flags.strict),
-};
-
 /**
  * Renders the merged config in the format that the flags ask for.
  *
@@ -57,7 +43,16 @@ const RENDERERS: Readonly<
  * masquerade otherwise than is meant
  */
 export async function renderAs(config: MergedConfig, flags: RenderFlags): Promise<Rendered> {
-  return RENDERERS[flags.format](config, flags);
+  switch (flags.format) {
+    case 'iptables':
+      return renderRules(config, flags, renderChains);
+    case 'nftables':
+      return renderRules(config, flags, renderTables);
+    case 'config':
+      return forOthers(renderConfig(config, flags), config, flags.strict);
+    case 'win-bridge':
+      return forOthers(await renderCniConfig(config, flags['input-file']), config, flags.strict);
+  }
 }
 
 /** Adds what other programs do not know, and what they do instead. */
@@ -76,15 +71,16 @@ function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): R
   return { ...rendered, notes: [...rendered.notes, ...found.map(formatProblem)] };
 }
 
-/** The policies of the machine that renders. */
-function policiesOf(config: MergedConfig, flags: RenderFlags): readonly Policy[] {
+/** The rules of the machine that renders. */
+function renderRules(
+  config: MergedConfig,
+  flags: RenderFlags,
+  textOf: (policies: readonly Policy[], options: DataplaneOptions) => string,
+): Rendered {
   const own = usableSourceAddresses();
-  return keptFamilies(flags).map((family) => compilePolicy(config, family, own));
-}
-
-function renderRules(policies: readonly Policy[], textOf: (policies: readonly Policy[]) => string): Rendered {
+  const policies = keptFamilies(flags).map((family) => compilePolicy(config, family, own));
   const notes = addressRemarks(policies).map((one) => formatRemark(one));
-  return { text: textOf(policies), notes, isDefault: false };
+  return { text: textOf(policies, dataplaneOptions(flags)), notes, isDefault: false };
 }
 
 /** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */
