@@ -9,7 +9,7 @@ import { readNode } from '../foreign/read-node.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal, usableSourceAddresses } from '../node/own-addresses.ts';
-import { agreesWholly, type Explained, explainedLive, placesOf, type Question } from './explain.ts';
+import { agreesWholly, type Explained, type ExplainRequest, explainedLive, placesOf } from './explain.ts';
 
 /**
  * The answers of the node, and the addresses without a connection that shows where packets to them go.
@@ -17,7 +17,7 @@ import { agreesWholly, type Explained, explainedLive, placesOf, type Question } 
  * @throws {DataplaneError} if the dataplane in use cannot be read
  */
 export async function askNode(
-  question: Question,
+  question: ExplainRequest,
   addresses: readonly Address[],
   access: NodeAccess,
 ): Promise<{ readonly answers: readonly Explained[]; readonly unseen: readonly Address[] }> {

@@ -64,7 +64,7 @@ export interface Elsewhere extends KernelVerdict {
 }
 
 /** What is asked about each address. */
-export interface Question {
+export interface ExplainRequest {
   /** Undefined if it is invalid. */
   readonly config: MergedConfig | undefined;
   /** Where the packets come from; undefined for any address that is listed. */
@@ -79,7 +79,7 @@ export interface Question {
  * @param own the addresses of the node; undefined if the node is not known
  */
 export function explained(
-  { config, from, families }: Question,
+  { config, from, families }: ExplainRequest,
   address: Address,
   own?: readonly OwnAddress[],
 ): Explained {
@@ -102,7 +102,7 @@ export interface ObservedNode extends ObservedPlaces {
 
 /** What the config says about an address, and what the kernel does. */
 export async function explainedLive(
-  question: Question,
+  question: ExplainRequest,
   address: Address,
   observed: ObservedNode,
 ): Promise<Explained> {
