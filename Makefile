@@ -62,7 +62,7 @@ export PEER_V2_SOURCE ?=
 FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench soak fuzz mutants faults clean version context need-registry need-version
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench fuzz mutants faults clean version context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -173,9 +173,6 @@ demo: build ## show the agent at work with real packets, in a private lab
 
 bench: build ## measure starts, reaction, idle resync, memory, many entries and scrapes, compared with the older agents
 	@node test/bench/bench.ts
-
-soak: build ## run 10,000 changes, scrapes and repairs at full speed; print memory, handles and reaction over time
-	@node test/bench/soak.ts
 
 fuzz: build ## change rules, config, addresses and flags of a running agent at random for SECONDS (120), from SEED on
 	@node test/fuzz/fuzz.ts
