@@ -32,6 +32,10 @@ REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 RUN_TESTS := NODE_COMPILE_CACHE=$(CURDIR)/bin/compile-cache node --test --test-timeout=120000 \
 	--test-concurrency=$(shell expr 2 '*' $$(nproc)) $(if $(SEED),--import=./test/lab/runs.ts)
 
+# With NETLINK=off these read the rules of nft mode by tools. All others do the same as with netlink, or nothing.
+BY_TOOLS := 'test/kernel/{from-ranges,iptables,random-policies,render}.test.ts' \
+	'test/packets/{changed-rules,connections,counters,node-addresses,sources,verdicts}.test.ts'
+
 FIND_UNUSED := knip --no-progress --no-config-hints
 
 VALIDATOR := lib/config/schema.generated.js
@@ -66,7 +70,7 @@ export PEER_V2_SOURCE ?=
 FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench soak fuzz mutants faults clean version owner context need-registry need-version
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench fuzz mutants faults clean version owner context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -134,7 +138,7 @@ test: check $(BIN) ## run check, then tests with a real kernel, real packets and
 test-more: setup-all $(BIN) ## run the tests that test skips; they need many packages
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
 	RUNS=10 $(RUN_TESTS) --test-timeout=600000 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts 'test/packets/{order,state,verdicts}.test.ts'
-	NETLINK=off $(RUN_TESTS) 'test/{kernel,packets}/**/*.test.ts'
+	NETLINK=off $(RUN_TESTS) $(BY_TOOLS)
 	@$(MAKE) --no-print-directory test-skew
 	SECONDS=$(FUZZ_SECONDS) node test/fuzz/fuzz.ts
 
@@ -177,9 +181,6 @@ demo: build ## show the agent at work with real packets, in a private lab
 
 bench: build ## measure starts, reaction, idle resync, memory, many entries and scrapes, compared with the older agents
 	@node test/bench/bench.ts
-
-soak: build ## run 10,000 changes, scrapes and repairs at full speed; print memory, handles and reaction over time
-	@node test/bench/soak.ts
 
 fuzz: build ## change rules, config, addresses and flags of a running agent at random for SECONDS (120), from SEED on
 	@node test/fuzz/fuzz.ts

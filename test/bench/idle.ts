@@ -1,16 +1,12 @@
 /** What the agent costs while nothing changes: resyncs, beside what older agents do at every interval, and scrapes. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { watchGenerations } from '../lab/generations.ts';
-import { succeed } from '../lab/run.ts';
 import { startAgent } from './agent.ts';
 import { type Call, call, peakOfCalls, record, runCalls } from './calls.ts';
 import { CHAIN, prefixesOf } from './config-files.ts';
 import { type BenchNode, createNode, describeNode, type NodeKind, PLAIN_NODE, toolsOf } from './node.ts';
 import { type BenchOptions, mean, median, row, type Table, takeTurns } from './part.ts';
 import { cpuDuring, peakOfTools } from './proc.ts';
-
-const STARTER = fileURLToPath(new URL('starter.ts', import.meta.url));
 
 /** The agent keeps both. */
 const FAMILIES = 'both';
@@ -34,7 +30,6 @@ async function idleOn(kind: NodeKind, { rounds }: BenchOptions): Promise<Table> 
   const recorded = (await record(node, FAMILIES)).idle;
   const tools = toolsOf(kind);
   await runCalls(node.box, tools.flatMap(appendJump));
-  const list = tools.slice(0, 1).map((tool) => listChain(tool, CHAIN));
   const read = tools.flatMap((tool) => [listChain(tool, CHAIN), listChain(tool, 'POSTROUTING')]);
   const older = tools.flatMap(ensureAndRestore);
   await using agent = await startAgent(node, { families: FAMILIES });
@@ -46,10 +41,8 @@ async function idleOn(kind: NodeKind, { rounds }: BenchOptions): Promise<Table> 
     return { cpu: mean(cpu) };
   };
   const of = await takeTurns(rounds(5), {
-    list: () => cpuOf(list),
     read: () => cpuOf(read),
     older: () => cpuOf(older),
-    bare: () => cpuOfStarting(node, read, times),
     agent: async () => {
       const { own, children } = await agent.resync(times);
       return { own, children, all: own + children };
@@ -62,7 +55,6 @@ async function idleOn(kind: NodeKind, { rounds }: BenchOptions): Promise<Table> 
 
   const reading = row('reading of chain and jump: CPU', 'ms', of.read.cpu);
   const standIn = row('stand-in: CPU', 'ms', of.older.cpu);
-  const bare = row('bare Node that starts the reading: CPU of its own', 'ms', of.bare.cpu);
   const standInProcesses = row('stand-in: processes', '', [older.length]);
   const standInPeak = row('stand-in: peak memory of tools', 'MB', [await peakOfCalls(node.box, older, 5)]);
   const share = isSlow ? 0.5 : 1;
@@ -70,12 +62,10 @@ async function idleOn(kind: NodeKind, { rounds }: BenchOptions): Promise<Table> 
   return {
     title: `idle resync, ${describeNode(kind)}, both families`,
     rows: [
-      row('iptables -S of the chain: CPU', 'ms', of.list.cpu),
       reading,
       standIn,
       row('agent and its tools: CPU', 'ms', of.agent.all, { baseline: standIn, targets }),
-      bare,
-      row('the agent itself: CPU', 'ms', of.agent.own, { baseline: bare }),
+      row('the agent itself: CPU', 'ms', of.agent.own),
       row('its tools: CPU (mean)', 'ms', [mean(of.agent.children)]),
       row('agent between resyncs: CPU in a minute', 'ms', [rest.own * RESTS_PER_MINUTE]),
       standInProcesses,
@@ -86,12 +76,6 @@ async function idleOn(kind: NodeKind, { rounds }: BenchOptions): Promise<Table> 
       row('agent: peak memory of tools', 'MB', [peak], { baseline: standInPeak }),
     ],
   };
-}
-
-/** The CPU of a Node.js that only starts the tools. */
-async function cpuOfStarting({ box }: BenchNode, calls: readonly Call[], times: number) {
-  const input = JSON.stringify(calls.map(({ command }) => command));
-  return { cpu: Number(await succeed(box.run(process.execPath, [STARTER, `${times}`], { input }))) };
 }
 
 function listChain(tool: string, chain: string): Call {

@@ -1,4 +1,4 @@
-/** What netlink saves: the agent with --netlink=auto and with --netlink=off, in turns. */
+/** What the agent costs over netlink: where tools were asked before, with many entries, and in a storm of changes. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { watchGenerations } from '../lab/generations.ts';
@@ -7,7 +7,7 @@ import { agentFlags, BINARY, startAgent } from './agent.ts';
 import { call, record, runOnce } from './calls.ts';
 import { configFiles, manyFiles, writeFiles } from './config-files.ts';
 import { type BenchNode, createNode, PLAIN_NODE } from './node.ts';
-import { atMost, type BenchOptions, median, type Row, row, type Table, takeTurns } from './part.ts';
+import { atMost, type BenchOptions, median, row, type Table, takeTurns } from './part.ts';
 import { cpuDuring, memoryOf } from './proc.ts';
 
 interface Dataplane {
@@ -42,40 +42,20 @@ export async function* netlink({ rounds }: BenchOptions): AsyncIterable<Table> {
 }
 
 async function small(dataplane: Dataplane, rounds: number): Promise<Table> {
-  const turns = { bare: bareStart, auto: () => measure(dataplane, ['--netlink=auto']) };
-  // nftables does not work without netlink.
-  const { bare, auto, off } =
-    dataplane.backend === 'nftables'
-      ? { ...(await takeTurns(rounds, turns)), off: undefined }
-      : await takeTurns(rounds, { ...turns, off: () => measure(dataplane, ['--netlink=off']) });
-  const bareRow = row('bare Node start', 'ms', bare.took);
-  const most = (text: string, limit: number | undefined): Partial<Row> =>
-    limit === undefined ? {} : { targets: [{ text, limit }] };
-  const pair = (name: string, unit: string, key: keyof typeof auto, comparison: Partial<Row>) => {
-    const own = row(name, unit, auto[key], comparison);
-    if (off === undefined) return [own];
-    const baseline = row('with netlink', unit, auto[key]);
-    return [own, row(`${name}, --netlink=off`, unit, off[key], { baseline })];
-  };
+  const { bare, own } = await takeTurns(rounds, { bare: bareStart, own: () => measure(dataplane) });
+  const baseline = row('bare Node start', 'ms', bare.took);
   return {
     title: `netlink, ${dataplane.backend === 'iptables' ? 'nft mode' : 'nftables'}`,
     rows: [
-      bareRow,
-      ...pair('exec → rules in the kernel, both families', 'ms', 'start', {
-        baseline: bareRow,
-      }),
-      ...pair(
-        '..data renamed → rules in the kernel, IPv4',
-        'ms',
-        'one',
-        most('≤ without netlink', off && median(off.one)),
-      ),
-      ...pair('the same, both families', 'ms', 'both', most('≤ without netlink', off && median(off.both))),
-      ...pair('idle resync, both families: CPU with tools', 'ms', 'resync', { targets: [atMost(5, 'ms')] }),
-      ...pair('idle resync, both families: processes', '', 'processes', { targets: [atMost(0, '')] }),
-      ...pair('scrape with counts of the kernel: CPU with tools', 'ms', 'scrape', {}),
-      ...pair('resident memory', 'MB', 'resident', most('≤ 2 MB above off', off && median(off.resident) + 2)),
-      row('chain flushed → repaired', 'ms', auto.drift, { targets: [atMost(50, 'ms')] }),
+      baseline,
+      row('exec → rules in the kernel, both families', 'ms', own.start, { baseline }),
+      row('..data renamed → rules in the kernel, IPv4', 'ms', own.one),
+      row('the same, both families', 'ms', own.both),
+      row('idle resync, both families: CPU with tools', 'ms', own.resync, { targets: [atMost(5, 'ms')] }),
+      row('idle resync, both families: processes', '', own.processes, { targets: [atMost(0, '')] }),
+      row('scrape with counts of the kernel: CPU with tools', 'ms', own.scrape),
+      row('resident memory', 'MB', own.resident),
+      row('chain flushed → repaired', 'ms', own.drift, { targets: [atMost(50, 'ms')] }),
     ],
   };
 }
@@ -85,11 +65,11 @@ async function bareStart() {
   return await runOnce(node.box, call(process.execPath, '-e', '0'));
 }
 
-async function measure(dataplane: Dataplane, flags: readonly string[]) {
+async function measure(dataplane: Dataplane) {
   const { backend } = dataplane;
-  const options = { backend, flags, isAnnounced: true };
+  const options = { backend, isAnnounced: true };
   await using node = await createNode(PLAIN_NODE);
-  const start = await startTime(node, backend, flags);
+  const start = await startTime(node, backend);
   await using recording = await createNode(PLAIN_NODE);
   const { idle } = await record(recording, 'both', options);
   return {
@@ -102,14 +82,10 @@ async function measure(dataplane: Dataplane, flags: readonly string[]) {
 }
 
 /** From exec until the rules of both families are in the kernel, in milliseconds. */
-async function startTime(
-  { box }: BenchNode,
-  backend: Dataplane['backend'],
-  flags: readonly string[],
-): Promise<number> {
+async function startTime({ box }: BenchNode, backend: Dataplane['backend']): Promise<number> {
   await using dir = await writeFiles(configFiles(0, 'both'));
   await using generations = await watchGenerations(box);
-  const own = [...agentFlags(dir.path, 'both'), `--backend=${backend}`, ...flags];
+  const own = [...agentFlags(dir.path, 'both'), `--backend=${backend}`];
   const { start } = await runOnce(box, call(BINARY, '--once', ...own));
   // One for each family, and in nftables one before it for the set.
   const last = backend === 'nftables' ? 3 : 1;
@@ -138,7 +114,7 @@ async function costs(node: BenchNode, { damage }: Dataplane, options: Omit<Optio
   const scraped = await cpuDuring(agent.pid, agent.scrape);
   const resync = await agent.resync(RESYNCS);
   const drifts: number[] = [];
-  for (let count = 0; count < DRIFTS && !options.flags?.includes('--netlink=off'); count += 1) {
+  for (let count = 0; count < DRIFTS; count += 1) {
     await delay(BETWEEN_DRIFTS_MS);
     await using generations = await watchGenerations(node.box);
     await succeed(node.box.run(damage[0] ?? '', damage.slice(1)));
@@ -148,7 +124,7 @@ async function costs(node: BenchNode, { damage }: Dataplane, options: Omit<Optio
     resident,
     scrape: scraped.own + scraped.children,
     resync: resync.own + resync.children,
-    drift: drifts.length === 0 ? Number.NaN : median(drifts),
+    drift: median(drifts),
   };
 }
 
@@ -157,8 +133,8 @@ async function large(rounds: number): Promise<Table> {
   const [all, half, gone] = [100_000, 50_000, 1_000];
   const of = await takeTurns(rounds, {
     tool: () => addByTool(all),
-    auto: () => change(all, all + 1, '--netlink=auto'),
-    fewer: () => change(half, half - gone, '--netlink=auto'),
+    more: () => change(all, all + 1),
+    fewer: () => change(half, half - gone),
   });
   const tool = row('plain nft add element: CPU', 'ms', of.tool.cpu);
   const names = { more: 'one more of 100,000', fewer: '1,000 of 50,000 go' };
@@ -166,7 +142,7 @@ async function large(rounds: number): Promise<Table> {
     title: 'netlink, many entries',
     rows: [
       tool,
-      row(`${names.more}: CPU with tools`, 'ms', of.auto.cpu, {
+      row(`${names.more}: CPU with tools`, 'ms', of.more.cpu, {
         baseline: tool,
         targets: [{ text: '≤ the tool', limit: median(of.tool.cpu) }],
       }),
@@ -184,10 +160,10 @@ async function addByTool(count: number) {
   return await runOnce(node.box, call('nft', 'add', 'element', ...element));
 }
 
-async function change(from: number, to: number, flag: string) {
+async function change(from: number, to: number) {
   await using node = await createNode(PLAIN_NODE);
   const files = (number: number) => manyFiles(number === 0 ? from : to);
-  await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files, flags: [flag] });
+  await using agent = await startAgent(node, { families: 'IPv4', backend: 'nftables', files });
   let took = Number.NaN;
   const { own, children } = await cpuDuring(agent.pid, async () => {
     took = await agent.swap(1);

@@ -73,7 +73,7 @@ export function mean(numbers: readonly number[]): number {
 }
 
 /** The value below which the share of the samples lies: 0.5 gives the median. */
-export function quantile(samples: readonly number[], share: number): number {
+function quantile(samples: readonly number[], share: number): number {
   const sorted = samples.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
@@ -104,14 +104,14 @@ function cells({ name, unit, samples, baseline, targets = [] }: Row): readonly s
 }
 
 /** As many digits as mean something. */
-export function digits(value: number): string {
+function digits(value: number): string {
   if (!Number.isFinite(value)) return '–';
   if (Number.isInteger(value)) return `${value}`;
   return value.toFixed(Math.abs(value) < 10 ? 2 : 1);
 }
 
 /** A Markdown table, its columns aligned. */
-export function markdown([head = [], ...lines]: readonly (readonly string[])[]): string {
+function markdown([head = [], ...lines]: readonly (readonly string[])[]): string {
   const widths = head.map((_, column) =>
     Math.max(...[head, ...lines].map((line) => line[column]?.length ?? 0)),
   );

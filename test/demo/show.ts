@@ -40,7 +40,12 @@ export function check(claim: string, holds: boolean): void {
   say(`${holds ? styleText('green', 'ok') : styleText('red', 'NOT SO')}  ${claim}`);
 }
 
-/** Whether every claim so far was so, and how many there were. */
-export function result(): { readonly good: boolean; readonly claims: number } {
-  return { good: checks.every(Boolean), claims: checks.length };
+/** Prints whether every claim was so, and returns it. */
+export function result(): boolean {
+  const isGood = checks.every(Boolean);
+  const verdict = isGood
+    ? styleText('green', `all ${checks.length} claims checked`)
+    : styleText('red', 'not everything was as claimed');
+  process.stdout.write(`\n${verdict}; the machine's own rules were never touched\n`);
+  return isGood;
 }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { formatAddress, parseAddress } from '../../lib/cidr/address.ts';
 import type { Flow } from '../../lib/netlink/conntrack.ts';
 import { type Box, createBox } from '../lab/box.ts';
-import type { Deed, Measured } from '../lab/conntracker.ts';
+import type { Deed } from '../lab/conntracker.ts';
 import { startHelper } from '../lab/helper.ts';
 import { fromText, toText } from '../lab/netlink.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
@@ -115,22 +115,4 @@ describe('conntrack over netlink', () => {
       );
     });
   }
-
-  it('reads 120,000 flows in small parts, and lets other events have their turn after each', async (t) => {
-    const kind = BOX_KINDS[0] ?? 'userns';
-    await using box = await createBox(kind);
-    await using tracker = await startTracker(box);
-    const FLOWS = 120_000;
-    assert.equal(await tracker.ask({ kind: 'fill', flows: FLOWS }), true);
-    const measured = await tracker.ask<Measured>({ kind: 'measure' });
-    const { milliseconds, longestBlock, memory, ...counts } = measured;
-    t.diagnostic(
-      `${Math.round(milliseconds)} ms, longest block ${longestBlock.toFixed(1)} ms, memory ${(memory / 2 ** 20).toFixed(1)} MiB, ${counts.parts} parts`,
-    );
-    assert.deepEqual([counts.read, counts.flows, counts.stale], [true, FLOWS, FLOWS]);
-    assert.ok(counts.largestPart <= 500, `${counts.largestPart} flows at once`);
-    assert.ok(counts.turns >= counts.parts, `${counts.turns} turns for ${counts.parts} parts`);
-    // An eighth of the flows goes to each destination.
-    assert.equal(counts.share, FLOWS / 8 / 64_512);
-  });
 });

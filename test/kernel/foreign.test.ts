@@ -116,14 +116,14 @@ const TABLE: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 
 describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
   for (const { family, kind } of FAMILY_KINDS) {
-    for (const { name, script, found } of NATIVE) {
-      it(`of ${name} are found (${kind}, ${family})`, async () => {
-        for (const mode of ['nft', 'legacy'] as const) {
-          await using lab = await createLab(kind, mode, family);
-          await nft(lab, script);
-          await lab.sync(policy(family));
-          assert.deepEqual((await find(lab)).map(summary), found[family], mode);
-        }
+    for (const [index, { name, script, found }] of NATIVE.entries()) {
+      // The agent's own mode makes no difference to them.
+      const mode = index % 2 === 0 ? 'nft' : 'legacy';
+      it(`of ${name} are found (${kind}, ${family}, ${mode})`, async () => {
+        await using lab = await createLab(kind, mode, family);
+        await nft(lab, script);
+        await lab.sync(policy(family));
+        assert.deepEqual((await find(lab)).map(summary), found[family]);
       });
     }
 

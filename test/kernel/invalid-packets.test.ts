@@ -88,28 +88,6 @@ for (const family of WITH_NETLINK ? FAMILIES : []) {
       }
     });
 
-    it('goes on with its counts through changes of elements and of the other chain', async () => {
-      await using lab = await createLab(family);
-      const dataplane = await lab.open('count');
-      const count = async (policy = lab.policy(1)) => {
-        const { incarnation, rules } = await dataplane.count(policy);
-        return {
-          incarnation,
-          rules: rules.filter(({ countedAs }) => countedAs === 'invalid').map(({ ruleId }) => ruleId),
-        };
-      };
-      await syncOnce(dataplane, lab.policy(1));
-      const before = await count();
-      assert.equal(before.rules.length, 1);
-      await syncOnce(dataplane, lab.policy(2));
-      assert.deepEqual(await count(lab.policy(2)), before);
-      await lab.sh(`nft flush chain ${lab.table} postrouting`);
-      await syncOnce(dataplane, lab.policy(2));
-      assert.deepEqual(await count(lab.policy(2)), before);
-      await syncOnce(dataplane, lab.policy(2, []));
-      assert.notDeepEqual(await count(lab.policy(2, [])), before);
-    });
-
     it('is known by what it does, and changes no verdict', async () => {
       await using lab = await createLab(family);
       const known = { off: undefined, count: 'counted', drop: 'dropped' };

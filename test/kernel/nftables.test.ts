@@ -186,23 +186,6 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
       assert.equal(await node.nft(`list table ${TABLE(family)}`), before);
     });
 
-    it('leaves everything as it was where the kernel refuses a transaction', async () => {
-      await using node = await lab();
-      await node.sync(policy);
-      assert.equal(await node.sync(policy), undefined);
-      const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
-      const plan = (await node.dataplane.observe(family)).plan(more);
-      assert.ok(plan);
-      await node.nft(`delete table ${TABLE(family)}`);
-      await assert.rejects(
-        plan.apply(),
-        (error) => error instanceof DataplaneError && error.failure === 'raced',
-      );
-      assert.equal(await node.nft('list ruleset'), '');
-      assert.deepEqual((await node.sync(more))?.found, ['table missing']);
-      await assertExact(node, more);
-    });
-
     it('removes its table and no other, then has nothing to remove', async () => {
       await using node = await lab();
       await node.nft(`table ${IP[family]} theirs { chain c { counter; }; }`);

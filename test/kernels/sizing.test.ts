@@ -5,15 +5,8 @@ import { it, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createNode, SERVED } from '../e2e/support.ts';
 import { memoryCgroup } from '../lab/cgroups.ts';
+import { type Size, sizes } from '../lab/sizing.ts';
 import { DATAPLANES } from '../packets/support.ts';
-
-/** A row. */
-interface Size {
-  readonly cidrs: number;
-  readonly limitMib: number;
-  /** What it says to set. */
-  readonly flags: readonly string[];
-}
 
 const MIB = 2 ** 20;
 /** How long the agent is watched after a change: it looks at foreign rules and connections again. */
@@ -25,19 +18,12 @@ const MOST_OF_A_FILE = 50_000;
 
 const contentOf = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
-const SIZES = Array.from(
-  contentOf('docs/install.md').matchAll(/^\| ([\d,]+) \| (\d+)Mi \| (.*) \|$/gm),
-  ([, cidrs = '', limit = '', remarks = '']): Size => ({
-    cidrs: Number(cidrs.replaceAll(',', '')),
-    limitMib: Number(limit),
-    flags: remarks.match(/--[a-z-]+=\w+/g) ?? [],
-  }),
-);
+const SIZES = sizes();
 
 it('the manifest has the limit of the first row', () => {
   const [, limit] =
     /limits: \{memory: (\d+)Mi\}/.exec(contentOf('examples/kubernetes/base/daemonset.yaml')) ?? [];
-  assert.deepEqual([SIZES[0]?.cidrs, SIZES[0]?.limitMib], [1_000, Number(limit)]);
+  assert.deepEqual([SIZES[0]?.cidrs, SIZES[0]?.limitMiB], [1_000, Number(limit)]);
 });
 
 for (const { name, flags } of DATAPLANES)
@@ -49,11 +35,11 @@ for (const { name, flags } of DATAPLANES)
 /** Starts the agent, replaces all CIDRs, and asks a command meanwhile. */
 async function stayWithin(
   t: TestContext,
-  { cidrs, limitMib, flags }: Size,
+  { cidrs, limitMiB, flags }: Size,
   name: string,
   dataplane: readonly string[],
 ): Promise<void> {
-  await using cgroup = await memoryCgroup(limitMib * MIB);
+  await using cgroup = await memoryCgroup(limitMiB * MIB);
   await using node = await createNode(undefined, cgroup);
   const volume = await node.volume(configFiles(cidrs, 1));
   const agent = node.start(SERVED, ...flags, ...dataplane);
@@ -70,7 +56,7 @@ async function stayWithin(
   // Older kernels do not tell it.
   const peak = await cgroup.peak().catch(() => undefined);
   if (peak !== undefined)
-    t.diagnostic(`${name}, ${cidrs} CIDRs: ${(peak / MIB).toFixed(1)} of ${limitMib} MiB`);
+    t.diagnostic(`${name}, ${cidrs} CIDRs: ${(peak / MIB).toFixed(1)} of ${limitMiB} MiB`);
   await agent.stop();
 }
 

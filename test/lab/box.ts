@@ -13,8 +13,7 @@ export type BoxKind = 'netns' | 'userns';
 
 /** A private network namespace: whatever happens in it, the machine's own rules and links stay as they are. */
 export interface Box extends AsyncDisposable {
-  /** `own` is the namespace that this process itself is in. */
-  readonly kind: BoxKind | 'own';
+  readonly kind: BoxKind;
   /** For programs in the box: finds what is in sbin, speaks English, has an xtables lock of its own. */
   readonly env: Environment;
   /** The command that runs this program in the box. It needs `env`, and dies with this process. */
@@ -50,15 +49,6 @@ export async function createNeighbour(box: Box): Promise<HeldBox> {
     const neighbour = await createHeld(box.kind, box.env, box.wrap('unshare', ['--net', 'cat']), stack);
     await bringLoopbackUp(neighbour);
     return neighbour;
-  });
-}
-
-/** The namespace that this process is in, as a box. Disposing of it removes its temporary files, nothing else. */
-export async function ownBox(): Promise<Box> {
-  return await owning(async (stack) => {
-    const box = bareBox('own', await createEnvironment(false, stack), (file, args) => ({ file, args }));
-    await bringLoopbackUp(box);
-    return box;
   });
 }
 
@@ -106,7 +96,7 @@ async function createNamed(env: Environment, stack: AsyncDisposableStack): Promi
 const NEW_USERNS = mortal('userns', ['unshare', '--user', '--map-root-user', '--net', 'cat']);
 
 async function createHeld(
-  kind: Box['kind'],
+  kind: BoxKind,
   env: Environment,
   holder: Command,
   stack: AsyncDisposableStack,
@@ -121,12 +111,12 @@ async function createHeld(
 }
 
 /** The command under a parent-death signal (prctl(2)), and without root's privileges where the box is to have none. */
-function mortal(kind: Box['kind'], command: readonly string[]): Command {
+function mortal(kind: BoxKind, command: readonly string[]): Command {
   const drop = kind === 'userns' && IS_ROOT ? DROP_PRIVILEGES : [];
   return { file: 'setpriv', args: ['--pdeathsig', 'KILL', ...drop, ...command] };
 }
 
-function bareBox(kind: Box['kind'], env: Environment, wrap: Box['wrap']): BareBox {
+function bareBox(kind: BoxKind, env: Environment, wrap: Box['wrap']): BareBox {
   return {
     kind,
     env,

@@ -1,9 +1,4 @@
 /** Makes, reads and deletes flows in the connection tracking of the box that it is in. */
-import { setImmediate } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { PortCounter } from '../../lib/flows/ports-in-use.ts';
-import { readFlows } from '../../lib/flows/read.ts';
-import { keptVerdict } from '../../lib/flows/stale.ts';
 import { Conntrack, type Flow, type FlowFilter } from '../../lib/netlink/conntrack.ts';
 import { attribute, errnoIn, messagesIn, writeMessage } from '../../lib/netlink/messages.ts';
 import { NetlinkSocket } from '../../lib/netlink/socket.ts';
@@ -16,30 +11,7 @@ export type Deed =
   | { readonly kind: 'fill'; readonly flows: number }
   | { readonly kind: 'read'; readonly family?: Flow['family'] }
   | { readonly kind: 'with'; readonly filter: FlowFilter; readonly asksKernel: boolean }
-  | { readonly kind: 'delete'; readonly flow: Flow }
-  /** Reads all and makes of them what the agent does, while it measures itself. */
-  | { readonly kind: 'measure' };
-
-/** What a reading cost. */
-export interface Measured {
-  readonly read: boolean;
-  readonly flows: number;
-  /** The most flows that were handed over at once. */
-  readonly largestPart: number;
-  readonly parts: number;
-  /** How often other events had their turn meanwhile. */
-  readonly turns: number;
-  readonly milliseconds: number;
-  /** The longest time without a turn, in milliseconds. */
-  readonly longestBlock: number;
-  /** The growth of the resident memory, in bytes. */
-  readonly memory: number;
-  readonly stale: number;
-  readonly share: number;
-}
-
-// As the agent does.
-setFlagsFromString('--no-allocation-site-pretenuring');
+  | { readonly kind: 'delete'; readonly flow: Flow };
 
 const [CREATE, IPCTNL_MSG_CT_NEW] = [0x400, 0x0100];
 const MADE_AT_ONCE = 200;
@@ -101,42 +73,6 @@ async function read(family?: Flow['family']): Promise<readonly Flow[]> {
   return all;
 }
 
-async function measure(): Promise<Measured> {
-  using conntrack = new Conntrack();
-  const isOwn = () => false;
-  globalThis.gc?.();
-  const before = process.memoryUsage.rss();
-  const found = { flows: 0, largestPart: 0, parts: 0, turns: 0, stale: 0, longestBlock: 0 };
-  let [isDone, last] = [false, performance.now()];
-  const turning = (async () => {
-    for (; !isDone; found.turns += 1) {
-      await setImmediate();
-      found.longestBlock = Math.max(found.longestBlock, performance.now() - last);
-      last = performance.now();
-    }
-  })();
-  const began = performance.now();
-  const counter = new PortCounter([], isOwn);
-  let memory = 0;
-  let part = 0;
-  const take = (flow: Flow): void => {
-    part += 1;
-    counter.add(flow);
-    if (keptVerdict(flow, { verdict: () => 'not_masqueraded', isOwn }) !== undefined) found.stale += 1;
-  };
-  const isRead = await readFlows(conntrack, undefined, take, () => {
-    found.flows += part;
-    found.parts += 1;
-    found.largestPart = Math.max(found.largestPart, part);
-    part = 0;
-    if (found.parts % 100 === 0) memory = Math.max(memory, process.memoryUsage.rss() - before);
-  });
-  isDone = true;
-  const milliseconds = performance.now() - began;
-  await turning;
-  return { ...found, read: isRead, milliseconds, memory, share: counter.highestShare('IPv4') };
-}
-
 answer<string, string>(async (text) => {
   const deed = fromText(text) as Deed;
   switch (deed.kind) {
@@ -155,7 +91,5 @@ answer<string, string>(async (text) => {
       using conntrack = new Conntrack();
       return toText(conntrack.delete(deed.flow));
     }
-    case 'measure':
-      return toText(await measure());
   }
 });

@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from './audit.ts';
 import { containerIn, type KubernetesObject, ofKind } from './documents.ts';
 import { documentsOf, KUBERNETES, kustomizationsOf } from './kustomize.ts';
-import { builders, objectsBy, objectsOf, subsets } from './support.ts';
+import { builders, objectsBy, objectsOf, selections } from './support.ts';
 import { isOfOthers } from './volumes.ts';
 
 const OVERLAYS = kustomizationsOf('overlays');
@@ -40,10 +40,10 @@ const REFUSED: readonly (readonly [overlay: string, component: string, said: Reg
 
 /** What people put together: the base with anything, an overlay with all that combines with it. */
 const COMBINATIONS: readonly (readonly [path: string, components: readonly string[]])[] = [
-  ...subsets(COMPONENTS.filter((component) => !Object.hasOwn(ADDITIONS, component))).map(
+  ...selections(COMPONENTS.filter((component) => !Object.hasOwn(ADDITIONS, component))).map(
     (components) => ['base', components] as const,
   ),
-  ...[...subsets(Object.keys(ADDITIONS)).slice(1), COMPONENTS].map(
+  ...[...selections(Object.keys(ADDITIONS)).slice(1), COMPONENTS].map(
     (components) => ['base', components] as const,
   ),
   ...OVERLAYS.map((overlay) => [overlay, []] as const),

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { flagValues } from '../../cmd/ip-masq-agent/flag-table.ts';
-import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
-import { configOptions } from '../../cmd/ip-masq-agent/from-flags.ts';
-import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
-import { mergeConfigFiles } from '../../lib/config/load.ts';
 import {
   type Container,
   containerIn,
@@ -193,19 +188,6 @@ describe('the overlays', () => {
     });
     assert.deepEqual(filesOf('overlays/v1-compatible'), ['ip-masq-agent config ip-masq-agent']);
   });
-
-  for (const path of ['overlays/v1-compatible', 'overlays/gke-style'])
-    for (const text of [
-      'resyncInterval: 60s',
-      'masqLinkLocal: true',
-      '',
-      'nonMasqueradeCIDRs: [169.254.0.0/16]',
-    ])
-      it(`${path} refuses a file of v1 that would leave nothing inside: ${text}`, () => {
-        const flags = flagValues(FLAGS, parseArgs(agentOf(path).args ?? []).flagTexts);
-        const { config } = mergeConfigFiles([{ name: 'ip-masq-agent', text }], configOptions(flags));
-        assert.equal(config, undefined);
-      });
 
   it('gke-style has the one ConfigMap of v1, on all nodes', () => {
     const { spec } = daemonSets.get('overlays/gke-style') ?? assert.fail();

@@ -58,10 +58,8 @@ function built(builder: Builder, path: string, components: readonly string[]): P
   return text;
 }
 
-/** All selections of some of the items, none among them. */
-export function subsets<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
-  const [first, ...others] = items;
-  if (first === undefined) return [[]];
-  const without = subsets(others);
-  return [...without, ...without.map((some) => [first, ...some])];
+/** None of the items, each, each two, and all: two that get in each other's way do so alone. */
+export function selections<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
+  const pairs = items.flatMap((one, index) => items.slice(index + 1).map((other) => [one, other]));
+  return [[], ...items.map((item) => [item]), ...pairs, items];
 }

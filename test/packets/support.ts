@@ -21,18 +21,17 @@ export interface DataplaneKind {
   readonly open: (options: RuleOptions, host: Host) => Promise<Dataplane>;
 }
 
-const IPTABLES: readonly [DataplaneKind, ...DataplaneKind[]] = [
-  {
-    name: 'iptables-nft',
-    flags: ['--backend=iptables', '--iptables-mode=nft'],
-    open: (options, host) => openIptables({ mode: 'nft', ...options }, host),
-  },
-  {
-    name: 'iptables-legacy',
-    flags: ['--backend=iptables', '--iptables-mode=legacy'],
-    open: (options, host) => openIptables({ mode: 'legacy', ...options }, host),
-  },
-];
+const NFT_MODE: DataplaneKind = {
+  name: 'iptables-nft',
+  flags: ['--backend=iptables', '--iptables-mode=nft'],
+  open: (options, host) => openIptables({ mode: 'nft', ...options }, host),
+};
+
+const LEGACY_MODE: DataplaneKind = {
+  name: 'iptables-legacy',
+  flags: ['--backend=iptables', '--iptables-mode=legacy'],
+  open: (options, host) => openIptables({ mode: 'legacy', ...options }, host),
+};
 
 export const NFTABLES: DataplaneKind = {
   name: 'nftables',
@@ -40,10 +39,10 @@ export const NFTABLES: DataplaneKind = {
   open: async (...values) => openNftables(...values),
 };
 
-/** nftables needs netlink. */
+/** nftables needs netlink, and legacy mode never uses it. */
 export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = WITH_NETLINK
-  ? [...IPTABLES, NFTABLES]
-  : IPTABLES;
+  ? [NFT_MODE, LEGACY_MODE, NFTABLES]
+  : [NFT_MODE];
 
 /** What the agent does where no flag says otherwise. */
 const DEFAULTS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };

@@ -73,6 +73,11 @@ describe('the dashboard', () => {
       );
       return answers.flat().map(({ value }) => value);
     };
+    // The answers above may be older than the last change of the config files.
+    await eventually(
+      async () => `${await numbers('Ready', 'east')}` === '1',
+      () => 'an agent with a valid config to be ready',
+    );
     for (const [panel, [one, both = one]] of Object.entries(NOW)) {
       assert.deepEqual(await numbers(panel, 'east'), one, `${panel} of one cluster`);
       assert.deepEqual(await numbers(panel), both, `${panel} of both`);

@@ -1,21 +1,10 @@
 import assert from 'node:assert/strict';
-import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { NodeLab } from '../e2e/support.ts';
 import { PROTOCOLS } from '../lab/edits.ts';
 import { comparable } from '../lab/kernel-state.ts';
-import { oldNft, RELEASES, type Release, withoutTools } from '../lab/releases.ts';
-import { temporaryDirectory } from '../lab/volume.ts';
-import {
-  flagsOf,
-  listsWellEverywhere,
-  nodeWith,
-  printed,
-  RANGES_OF_ALL,
-  SETTINGS,
-  syncOnce,
-  writeAgentWith,
-} from './support.ts';
+import { RELEASES, type Release, withoutTools } from '../lab/releases.ts';
+import { flagsOf, nodeWith, printed, RANGES_OF_ALL, SETTINGS, syncOnce } from './support.ts';
 
 for (const release of RELEASES) {
   describe(`nft of ${release}`, { concurrency: true, skip: withoutTools(release) }, () => {
@@ -45,22 +34,6 @@ for (const release of RELEASES) {
     });
   });
 }
-
-describe("every nft lists the tables of an agent whose image has the release's nft:", {
-  concurrency: true,
-}, () => {
-  for (const release of RELEASES) {
-    it(release, { skip: withoutTools(release) }, async () => {
-      const setting = SETTINGS['all rules'];
-      await using directory = await temporaryDirectory();
-      const binary = join(directory.path, 'agent');
-      await writeAgentWith(dirname(oldNft(release)), binary);
-      await using node = await nodeWith(setting, binary);
-      await syncOnce(node, ...flagsOf(setting));
-      await listsWellEverywhere(node);
-    });
-  }
-});
 
 /** Without what is only a matter of line breaks, and without the order of chains. */
 async function tables(node: NodeLab, release: Release): Promise<string> {

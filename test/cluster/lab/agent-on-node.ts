@@ -17,9 +17,14 @@ export async function agentOn({ agent }: Lab, { name }: LabNode): Promise<AgentP
   return (await agent.pods()).find(({ node }) => node === name) ?? assert.fail(`no agent on ${name}`);
 }
 
+/** What the agent on the node answers. */
+export function pageOn({ cluster }: Lab, { host }: LabNode, path: '/metrics' | '/readyz') {
+  return host.ask('fetch', { url: statusUrl(cluster, path) });
+}
+
 /** The dataplane that the agent has chosen, and what has chosen it: labels of `ip_masq_agent_build_info`. */
-export async function choiceOn({ cluster }: Lab, { host }: LabNode) {
-  const { body } = await host.ask('fetch', { url: statusUrl(cluster, '/metrics') });
+export async function choiceOn(lab: Lab, node: LabNode) {
+  const { body } = await pageOn(lab, node, '/metrics');
   const [, dataplane, by] = /_build_info\{.*dataplane="(\w+)[^"]*",chosen_by="([\w-]+)"\}/.exec(body) ?? [];
   return { dataplane, by };
 }

@@ -66,9 +66,13 @@ export interface Agent {
   delete(kustomization?: Kustomization): Promise<void>;
   /** Waits until every node runs what was applied last. */
   rolledOut(): Promise<void>;
-  /** Writes the text of a config file to its ConfigMap, which need not exist. */
-  write(configFile: ConfigFile | DualStackFile, text: string): Promise<void>;
-  /** Deletes the ConfigMap of a config file. */
+  /** Writes the text of a config file to its ConfigMap, which need not exist, and nudges kubelet unless it shall be alone. */
+  write(
+    configFile: ConfigFile | DualStackFile,
+    text: string,
+    toVolume?: 'nudged' | 'by kubelet',
+  ): Promise<void>;
+  /** Deletes the ConfigMap of a config file, and nudges kubelet. */
   remove(configFile: ConfigFile | DualStackFile): Promise<void>;
   /** Makes every kubelet bring the ConfigMaps to the volumes now, by an annotation on the pods. */
   nudge(): Promise<void>;
@@ -144,6 +148,10 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
   };
   const apply = ({ selector, ...kustomization }: Kustomization = {}) =>
     withKustomization(kustomization, 'apply', ...(selector === undefined ? [] : [`--selector=${selector}`]));
+  const nudge = async () => {
+    nudges += 1;
+    await kubectl.must('annotate', 'pods', SELECTOR, '--overwrite', `ip-masq-agent.test/nudge=${nudges}`);
+  };
   const rolledOut = async () => {
     await kubectl.must('rollout', 'status', DAEMON_SET, '--timeout=180s');
   };
@@ -155,20 +163,16 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
       await apply(kustomization);
       await rolledOut();
     },
-    write: (configFile, text) =>
-      kubectl.apply({
-        apiVersion: 'v1',
-        kind: 'ConfigMap',
-        metadata: { name: configFile },
-        data: { [configFile]: text },
-      }),
+    write: async (configFile, text, toVolume = 'nudged') => {
+      const data = { [configFile]: text };
+      await kubectl.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: configFile }, data });
+      if (toVolume === 'nudged') await nudge();
+    },
     remove: async (configFile) => {
       await kubectl.must('delete', 'configmap', configFile);
+      await nudge();
     },
-    nudge: async () => {
-      nudges += 1;
-      await kubectl.must('annotate', 'pods', SELECTOR, '--overwrite', `ip-masq-agent.test/nudge=${nudges}`);
-    },
+    nudge,
     pods,
     podsAre: (what, isWanted) =>
       until(`all pods of the agent to be ${what}`, pods, (all) => all.length > 0 && all.every(isWanted)),

@@ -1,20 +1,16 @@
 import type { Kubectl } from './kubectl.ts';
 import { localNode } from './local-node.ts';
-import type { OrdinaryPods } from './ordinary-pods.ts';
+import { ORDINARY, type OrdinaryPods } from './ordinary-pods.ts';
 import { addressIn } from './packets.ts';
 import type { Lab, LabNode } from './scenario.ts';
 import { until } from './wait.ts';
 
 /** What ordinary pods did on a node that has joined. */
 export interface Joined {
-  readonly pods: number;
   /** How many of them have sent before the rules were there: their first packet had the address of the pod. */
   readonly early: number;
-  readonly packets: number;
-  /** How many of them had the address of their pod. */
+  /** How many of all their packets had the address of their pod. */
   readonly bare: number;
-  /** From the start of kubelet to the first packet of an ordinary pod, in milliseconds. */
-  readonly openAfterMs: number;
 }
 
 /** So many packets of each pod have the node's address before a join is over. */
@@ -23,10 +19,8 @@ const SETTLED = 10;
 /**
  * Makes a node leave the cluster, with all its pods and rules, and join it again as a new one. Returns when kubelet is about to
  * register it. What differs from a new machine: its images are there already.
- *
- * @returns when kubelet was killed, in milliseconds since 1970
  */
-export async function rejoin({ cluster, kubectl }: Lab, node: LabNode): Promise<number> {
+export async function rejoin({ cluster, kubectl }: Lab, node: LabNode): Promise<void> {
   const local = localNode(cluster, node);
   await kubectl.must('delete', 'node', node.name);
   try {
@@ -34,7 +28,6 @@ export async function rejoin({ cluster, kubectl }: Lab, node: LabNode): Promise<
     await until(`the end of all pods on ${node.name}`, local.podProcesses, (count) => count === 0);
     await local.kill('kube-proxy');
     await node.must('nft', 'flush', 'ruleset');
-    return Date.now();
   } finally {
     // It registers the node when it starts, and then only.
     await local.restart('kubelet');
@@ -58,25 +51,18 @@ async function deletePods(kubectl: Kubectl, { name }: LabNode): Promise<void> {
 }
 
 /** Waits until all ordinary pods of a node that joins have sent packets with the node's address, and returns what they did. */
-export async function joined(
-  node: LabNode,
-  ordinary: OrdinaryPods,
-  begun: number,
-  pods: number,
-): Promise<Joined> {
+export async function joined(node: LabNode, ordinary: OrdinaryPods): Promise<Joined> {
   const own = addressIn(node.addresses, 'IPv4');
   const counts = await until(
     `packets of all ordinary pods with the address of ${node.name}`,
     ordinary.present,
-    (found) => found.length === pods && found.every(({ sources }) => (sources[own] ?? 0) >= SETTLED),
+    (found) => found.length === ORDINARY && found.every(({ sources }) => (sources[own] ?? 0) >= SETTLED),
   );
-  const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
-  const packets = sum(counts.flatMap(({ sources }) => Object.values(sources)));
+  const others = counts.flatMap(({ sources }) =>
+    Object.entries(sources).map(([source, count]) => (source === own ? 0 : count)),
+  );
   return {
-    pods,
     early: counts.filter(({ first }) => first !== own).length,
-    packets,
-    bare: packets - sum(counts.map(({ sources }) => sources[own] ?? 0)),
-    openAfterMs: Math.min(...counts.map(({ since }) => since)) - begun,
+    bare: others.reduce((total, one) => total + one, 0),
   };
 }

@@ -10,9 +10,7 @@ import type { Lab, LabNode } from './scenario.ts';
 export interface OrdinaryPods extends Disposable {
   /** The names of those that are bound to the node now. */
   names(): Promise<readonly string[]>;
-  /** What has arrived from each pod so far, those that are gone among them. */
-  counts(): Promise<Counts>;
-  /** The same of those that are bound to the node now and have sent. */
+  /** What has arrived from each of those that have sent. */
   present(): Promise<readonly Count[]>;
 }
 
@@ -58,13 +56,12 @@ export async function startOrdinaryPods(lab: Lab, node: LabNode, other: LabNode)
     const { items } = await kubectl.get<List<Pod>>('pods', ...selector);
     return items.map(({ metadata }) => metadata.name);
   };
-  const counts: OrdinaryPods['counts'] = async () => {
+  const counts = async (): Promise<Counts> => {
     counter.stdin?.write('\n');
     return JSON.parse((await lines.next(() => true)).text);
   };
   return {
     names,
-    counts,
     present: async () => {
       const [bound, found] = await Promise.all([names(), counts()]);
       return bound.flatMap((name) => found[name] ?? []);

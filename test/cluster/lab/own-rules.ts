@@ -2,6 +2,20 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Lab } from './scenario.ts';
 import { until } from './wait.ts';
 
+/** The agent's rules of each node. */
+export async function rulesOf({ nodes }: Pick<Lab, 'nodes'>): Promise<readonly string[]> {
+  return await Promise.all(nodes.map((node) => node.ownRules()));
+}
+
+/** Waits until no node has rules of the agent. */
+export async function untilNoRules(lab: Lab): Promise<void> {
+  await until(
+    'the rules to be gone',
+    () => rulesOf(lab),
+    (all) => all.every((rules) => rules === ''),
+  );
+}
+
 /** Where the agent's rules are: a chain of iptables, by its name, or a table of nftables. */
 export type Home = { readonly chain: string } | 'table';
 

@@ -7,8 +7,6 @@ import { createInterface } from 'node:readline';
 
 /** The packets of one pod. */
 export interface Count {
-  /** When the first one came, in milliseconds since 1970. */
-  readonly since: number;
   /** The source of the first one. */
   readonly first: string;
   /** How many came from each source. */
@@ -22,7 +20,7 @@ function count(address: string, port: number): void {
   const counts: Record<string, Count> = {};
   const socket = createSocket('udp4', (message, { address: source }) => {
     const pod = message.toString();
-    counts[pod] ??= { since: Date.now(), first: source, sources: {} };
+    counts[pod] ??= { first: source, sources: {} };
     const { sources } = counts[pod];
     sources[source] = (sources[source] ?? 0) + 1;
   });

@@ -16,7 +16,7 @@ export type Verdicts = Readonly<Partial<Record<Place, Verdict>>>;
 const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp'];
 
 /** Places that every cluster has. */
-export const PLACES: readonly Place[] = ['nodes', 'pods'];
+const PLACES: readonly Place[] = ['nodes', 'pods'];
 
 /** The way from the client on a node to a place on the other node. */
 export interface Route {
@@ -110,6 +110,29 @@ function addressOf(node: LabNode, place: Place, family: Family): string {
 /** The text of a config file that leaves packets to these places alone. */
 export function configFileText(lab: Lab, ...places: readonly Place[]): string {
   return `nonMasqueradeCIDRs: ${JSON.stringify(cidrs(lab, ...places))}\n`;
+}
+
+/** The config files of most scenarios: packets to pods are left alone. */
+export function podsInside(lab: Lab) {
+  return { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) };
+}
+
+/** What then happens to packets. */
+export const PODS_INSIDE = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
+/** What happens to packets where neither pods nor nodes are masqueraded. */
+export const ALL_INSIDE = { nodes: 'not masqueraded', pods: 'not masqueraded' } as const;
+
+/** Waits until Services lead to pods: kube-proxy has written its rules. */
+export async function untilServices({ cluster, service }: Lab, nodes: readonly LabNode[]): Promise<void> {
+  const targets = cluster.families.map(
+    (family) => ({ protocol: 'tcp', address: addressIn(service, family) }) as const,
+  );
+  for (const { name, client } of nodes)
+    await until(
+      `an answer through a Service on ${name}`,
+      () => client.ask('ask', { targets }),
+      () => true,
+    );
 }
 
 /** The agent's flags for such config files where nothing may be found: the other pods of the range are masqueraded. */

@@ -6,7 +6,7 @@ import { CONTROLLER_IMAGE, REPORTER_IMAGE } from '../local/readiness.ts';
 import type { Kustomization } from './agent.ts';
 import { kubectlFor } from './kubectl.ts';
 import type { Node } from './objects.ts';
-import { configFileText } from './packets.ts';
+import { podsInside } from './packets.ts';
 import type { Lab } from './scenario.ts';
 
 /** The names in the component. */
@@ -19,9 +19,7 @@ export const CONTROLLER = 'deployment/nrr-controller-manager';
 
 /** The agent, whose packets to nodes are masqueraded. */
 export function agentAlone(lab: Lab): Kustomization {
-  return {
-    configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) },
-  };
+  return { configFiles: podsInside(lab) };
 }
 
 /** The same with the component, whose reporter is the one that was built here. */

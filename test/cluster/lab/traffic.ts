@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict';
-import { placesOf, type Route, routes, type Verdicts, verdictOf, type Wrongs, wrongsOf } from './packets.ts';
+import {
+  PODS_INSIDE,
+  placesOf,
+  type Route,
+  routes,
+  type Verdicts,
+  verdictOf,
+  type Wrongs,
+  wrongsOf,
+} from './packets.ts';
 import type { Lab } from './scenario.ts';
 
 /** Connections that the clients of both nodes open to places on the other node, so many a second. */
@@ -38,15 +47,30 @@ export async function startTraffic(lab: Lab, perSecond: number): Promise<LabTraf
   };
 }
 
-/** Ends the traffic, in which no connection may have gone wrong. Returns how many there were. */
-export async function endWithoutWrongs(traffic: LabTraffic, wanted: Verdicts): Promise<number> {
-  const found = await traffic.end(wanted);
+/** So many connections a second on each route. */
+export const PER_SECOND = 50;
+
+/**
+ * Opens flows and connections all the time while something happens to agents whose config files are `podsInside`: none goes
+ * wrong.
+ */
+export async function withoutWrongs(
+  lab: Lab,
+  what: string,
+  happen: (flows: LabFlows) => Promise<void>,
+): Promise<void> {
+  await using flows = await openFlows(lab, PODS_INSIDE);
+  await using traffic = await startTraffic(lab, PER_SECOND);
+  await happen(flows);
+  assert.deepEqual(await flows.changes(), []);
+  const found = await traffic.end(PODS_INSIDE);
   for (const { route, count, wrong, failed, outcomes } of found) {
-    const what = `from ${route.from.name} to ${route.target.address}`;
-    assert.ok(count > 0, `no connection ${what}`);
-    assert.equal(wrong + failed, 0, `${what}: ${JSON.stringify(outcomes)}`);
+    const way = `from ${route.from.name} to ${route.target.address}`;
+    assert.ok(count > 0, `no connection ${way}`);
+    assert.equal(wrong + failed, 0, `${way}: ${JSON.stringify(outcomes)}`);
   }
-  return found.reduce((sum, { count }) => sum + count, 0);
+  const total = found.reduce((sum, { count }) => sum + count, 0);
+  lab.measured(`connections during ${what}`, `${total}, 0 with the wrong source`);
 }
 
 /** Flows over TCP and UDP that stay open on every route. */

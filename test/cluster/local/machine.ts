@@ -6,29 +6,38 @@ import { type RunResult, run, succeed } from '../../lab/run.ts';
 import { toolEnvironment } from './environment.ts';
 import { CLUSTER_BIN } from './options.ts';
 
-/** What a program could have changed. */
-export interface Look {
-  readonly sysctls: Readonly<Record<string, string>>;
-  readonly mounts: readonly string[];
-  readonly cgroups: readonly string[];
-  /** Written, removed or made outside of bin/cluster, and the names in `/` and `/dev`. */
-  readonly files: readonly string[];
-  readonly network: readonly string[];
-}
-
 /**
  * A stand-in for this machine, with namespaces of its own for mounts and network, so that whatever is changed in it comes from
  * the programs that were started in it. Its other resources are the machine's.
  */
 export interface Machine extends AsyncDisposable {
-  look(): Promise<Look>;
+  /** What a program could have changed, a line each. Of files, those that were written, removed or made outside of bin/cluster. */
+  look(): Promise<readonly string[]>;
   run(file: string, ...args: readonly string[]): Promise<RunResult>;
   spawn(file: string, args: readonly string[], options: SpawnOptions): ChildProcess;
 }
 
 const MINUTES_MS = 300_000;
 const STORE = '/mnt';
+const SET_UP = fileURLToPath(new URL('machine-setup.ts', import.meta.url));
 const NAMESPACES = ['net', 'mnt', 'pid', 'uts', 'ipc'];
+
+/** Counters and gauges: they change by themselves. */
+const VOLATILE =
+  'fs/(aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota/.*)|kernel/(ns_last_pid|perf_.*|pty/nr|random/.*)|net/netfilter/nf_conntrack_count';
+
+/** For sh, which gets the name of the cluster's cgroup. Other worktrees may have a cluster, or run the image tests, at the same time. */
+const LOOK = `
+all() { sed "s|^|$1: |"; }
+grep --recursive --text --no-messages . /proc/sys | grep -vE '^/proc/sys/(${VOLATILE}):' | all sysctl
+all mount < /proc/self/mountinfo
+find /sys/fs/cgroup -type d | grep -vE '/ip-masq-(cluster|test)-' | all cgroup
+find /sys/fs/cgroup -type d -path "*/$0*" | all cgroup
+find ${STORE}/*/upper | all file
+find / /dev -maxdepth 1 | all file
+for what in link address 'route show table all' rule; do ip $what | all network; done
+nft list ruleset | all network
+`;
 
 /** @param cgroup the cluster that is looked at: those of other clusters come and go */
 export async function createMachine(cgroup: string): Promise<Machine> {
@@ -40,12 +49,10 @@ export async function createMachine(cgroup: string): Promise<Machine> {
     args: ['--target', `${pid}`, '--mount', '--net', '--', file, ...args],
   });
   const must = (file: string, ...args: readonly string[]) => succeed(run(wrap(file, args), env));
-  const node = (program: string, ...args: readonly string[]) =>
-    must(process.execPath, fileURLToPath(new URL(program, import.meta.url)), ...args);
   await must('ip', 'link', 'set', 'lo', 'up');
-  await node('machine-setup.ts', STORE, CLUSTER_BIN);
+  await must(process.execPath, SET_UP, STORE, CLUSTER_BIN);
   return {
-    look: async () => JSON.parse(await node('machine-look.ts', STORE, cgroup)),
+    look: async () => (await must('sh', '-c', LOOK, cgroup)).split('\n'),
     run: (file, ...args) => run(wrap(file, args), env, { timeoutMs: MINUTES_MS }),
     spawn: (file, args, options) => {
       const command = wrap(file, args);
@@ -58,19 +65,14 @@ export async function createMachine(cgroup: string): Promise<Machine> {
 }
 
 /** What differs, in words; empty if nothing does. */
-export function differences(before: Look, after: Look): readonly string[] {
-  const missing = (kind: keyof Omit<Look, 'sysctls'>, here: Look, there: Look) =>
-    here[kind].filter((entry) => !there[kind].includes(entry));
-  const listed = (['mounts', 'cgroups', 'files', 'network'] as const).flatMap((kind) => [
-    ...missing(kind, after, before).map((entry) => `${kind}: new: ${entry}`),
-    // Cgroups of the machine's other programs end with them.
-    ...(kind === 'cgroups' ? [] : missing(kind, before, after).map((entry) => `${kind}: gone: ${entry}`)),
-  ]);
-  const names = new Set([...Object.keys(before.sysctls), ...Object.keys(after.sysctls)]);
-  const changed = [...names].filter((name) => before.sysctls[name] !== after.sysctls[name]);
+export function differences(before: readonly string[], after: readonly string[]): readonly string[] {
+  const missing = (here: readonly string[], there: ReadonlySet<string>) =>
+    here.filter((line) => !there.has(line));
+  // Cgroups of the machine's other programs end with them.
+  const gone = missing(before, new Set(after)).filter((line) => !line.startsWith('cgroup: '));
   return [
-    ...listed,
-    ...changed.map((name) => `sysctl ${name}: ${before.sysctls[name]} became ${after.sysctls[name]}`),
+    ...missing(after, new Set(before)).map((line) => `new: ${line}`),
+    ...gone.map((line) => `gone: ${line}`),
   ];
 }
 

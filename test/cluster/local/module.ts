@@ -41,7 +41,7 @@ export async function kubernetesModule(wanted: string): Promise<string> {
  *
  * @param wanted none for that of the text
  */
-export function withVersion(goMod: string, wanted: string): string {
+function withVersion(goMod: string, wanted: string): string {
   const [, number = ''] = /^v?1\.(\d+\.\d+)$/.exec(wanted) ?? [];
   if (wanted === '' || goMod.includes(`\tk8s.io/kubernetes v1.${number}\n`)) return goMod;
   if (number === '') throw new Error(`KUBERNETES=${wanted} is not a version: set one such as 1.36.3`);

@@ -95,12 +95,12 @@ describe('the comparison', () => {
     await succeed(machine.run(process.execPath, '--eval', write));
     const found = differences(first, await machine.look());
     for (const change of [
-      /^files: new: .*\/etc\/upper\/made$/,
-      /^files: new: .*\/etc\/upper\/hostname$/,
-      /^files: new: .*\/var\/upper\/lib\/made$/,
-      /^mounts: new: .* \/opt /,
-      /^network: new: .*made0/s,
-      /^sysctl net\/ipv4\/ip_forward: 0\n became 1/,
+      /^new: file: .*\/etc\/upper\/made$/,
+      /^new: file: .*\/etc\/upper\/hostname$/,
+      /^new: file: .*\/var\/upper\/lib\/made$/,
+      /^new: mount: .* \/opt /,
+      /^new: network: .*made0/,
+      /^new: sysctl: \/proc\/sys\/net\/ipv4\/ip_forward:1$/,
     ])
       assert.ok(
         found.some((text) => change.test(text)),

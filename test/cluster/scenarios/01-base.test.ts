@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { DUAL_STACK } from '../lab/agent.ts';
-import { choiceOn } from '../lab/agent-on-node.ts';
-import { statusUrl } from '../lab/cluster.ts';
+import { choiceOn, pageOn } from '../lab/agent-on-node.ts';
 import {
   addressIn,
   configFileText,
   OTHER_PODS_MEANT,
+  PODS_INSIDE,
   routes,
   untilPackets,
   verdictOf,
@@ -51,11 +51,9 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   await explainAgreesWithPackets(lab);
   await servicesKeepSources(lab);
 
-  const nodesOutside = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
   await agent.write('ip-masq-operator', configFileText(lab, 'pods'));
   if (isDual) await agent.write('ip-masq-dual-stack', 'nonMasqueradeCIDRs: []\n');
-  await agent.nudge();
-  await untilPackets(lab, nodesOutside);
+  await untilPackets(lab, PODS_INSIDE);
   await explainAgreesWithPackets(lab);
   await servicesKeepSources(lab);
   for (const { name } of nodes) {
@@ -77,17 +75,17 @@ async function hasDeclaredRights({ agent }: Lab, { name }: LabNode): Promise<voi
   });
 }
 
-async function hasDocumentedMetrics({ cluster }: Lab, { host }: LabNode): Promise<void> {
+async function hasDocumentedMetrics(lab: Lab, node: LabNode): Promise<void> {
   const documented = [...(await readFile(PAGE, 'utf8')).matchAll(/^\| `(ip_masq_agent_\w+)` \|/gm)];
   assert.ok(documented.length > 20);
-  const { status, body } = await host.ask('fetch', { url: statusUrl(cluster, '/metrics') });
+  const { status, body } = await pageOn(lab, node, '/metrics');
   assert.equal(status, 200);
   const missing = documented
     .filter(([, name]) => !body.includes(`\n# TYPE ${name} `))
     .map(([, name]) => name);
   assert.deepEqual(missing, [], body);
   // The overlay for both families has one config file more.
-  const configFiles = cluster.families.length > 1 ? 2 : 1;
+  const configFiles = lab.cluster.families.length > 1 ? 2 : 1;
   for (const series of ['config_valid 1', `config_files ${configFiles}`, 'netlink_active 1'])
     assert.match(body, new RegExp(`^ip_masq_agent_${series}$`, 'm'));
 }

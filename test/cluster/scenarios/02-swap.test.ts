@@ -47,8 +47,8 @@ scenario('20 changes of two ConfigMaps reach packets on every node, and no open 
     verdicts = { ...verdicts, [place]: wasInside ? 'masqueraded' : 'not masqueraded' };
     changes.push(Date.now());
     const places: readonly Place[] = wasInside ? ALWAYS[configFile] : [...ALWAYS[configFile], place];
-    await agent.write(configFile, configFileText(lab, ...places));
-    if (swap >= LEFT_TO_KUBELET) await agent.nudge();
+    const toVolume = swap >= LEFT_TO_KUBELET ? 'nudged' : 'by kubelet';
+    await agent.write(configFile, configFileText(lab, ...places), toVolume);
     await untilPackets(lab, verdicts);
     assert.deepEqual(await flows.changes(), [], `flows that were open before change ${swap + 1}`);
   }

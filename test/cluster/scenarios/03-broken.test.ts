@@ -1,13 +1,20 @@
 import assert from 'node:assert/strict';
 import type { AgentPod } from '../lab/agent.ts';
-import { isIPv6Alone, statusUrl } from '../lab/cluster.ts';
+import { pageOn } from '../lab/agent-on-node.ts';
+import { isIPv6Alone } from '../lab/cluster.ts';
 import { debugOn } from '../lab/debug.ts';
 import { kubectlCommands, pageText, sectionOf } from '../lab/documentation.ts';
-import { cidrs, configFileText, packets, untilPackets } from '../lab/packets.ts';
+import { rulesOf } from '../lab/own-rules.ts';
+import {
+  ALL_INSIDE,
+  configFileText,
+  PODS_INSIDE,
+  packets,
+  podsInside,
+  untilPackets,
+} from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
-
-const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 
 /** One way to break the config files. */
 interface Mistake {
@@ -19,17 +26,6 @@ interface Mistake {
 
 const MISTAKES: readonly Mistake[] = [
   written('a YAML error', () => 'nonMasqueradeCIDRs: [10.0.0.0/8\n', at('is not valid YAML')),
-  written('an unknown key', () => 'nonMasqueradeCIDR: []\n', at('unknown key "nonMasqueradeCIDR"')),
-  written(
-    'a conflict',
-    (lab) => `masqueradeCIDRs: ${list(cidrs(lab, 'pods'))}\n`,
-    at('\\S+ is in nonMasqueradeCIDRs and in masqueradeCIDRs'),
-  ),
-  written(
-    'more CIDRs than the limit',
-    (lab) => `nonMasqueradeCIDRs: ${list(networks(lab, 65))}\n`,
-    at('65 CIDRs, but this config file may list only 64'),
-  ),
   written(
     'a broken assertion',
     (lab) => `masqueradeCIDRs: ${list(networks(lab, 1))}\n`,
@@ -50,20 +46,19 @@ const args = (lab: Lab) => [
 ];
 
 scenario('a mistake ends the agents and changes no packet, and its repair brings them back', async (lab) => {
-  const { agent, nodes } = lab;
+  const { agent } = lab;
   const configFiles = good(lab);
   await agent.deploy({ args: args(lab), configFiles });
-  await untilPackets(lab, VERDICTS);
-  const before = await Promise.all(nodes.map((node) => node.ownRules()));
+  await untilPackets(lab, PODS_INSIDE);
+  const before = await rulesOf(lab);
   const unchanged = async (when: string) => {
-    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before, when);
-    assert.deepEqual(await packets(lab), VERDICTS, when);
+    assert.deepEqual(await rulesOf(lab), before, when);
+    assert.deepEqual(await packets(lab), PODS_INSIDE, when);
   };
 
   for (const { name, make, said } of MISTAKES) {
     const broken = performance.now();
     await make(lab);
-    await agent.nudge();
     await agent.podsAre(`in CrashLoopBackOff because of ${name}, and to say ${said}`, (pod) =>
       crashed(pod, said),
     );
@@ -88,17 +83,16 @@ scenario(
     const { agent, nodes } = lab;
     const configFiles = good(lab);
     await agent.deploy({ args: [...args(lab), '--on-invalid-config=keep'], configFiles });
-    await untilPackets(lab, VERDICTS);
+    await untilPackets(lab, PODS_INSIDE);
     const [one] = nodes;
-    const before = await Promise.all(nodes.map((node) => node.ownRules()));
+    const before = await rulesOf(lab);
     const [yaml] = MISTAKES;
     assert.ok(yaml);
 
     const broken = performance.now();
     await yaml.make(lab);
-    await agent.nudge();
     for (const node of nodes)
-      await until(`${node.name} to say why at /readyz`, () => readyz(lab, node), says(yaml.said));
+      await until(`${node.name} to say why at /readyz`, () => pageOn(lab, node, '/readyz'), says(yaml.said));
     lab.measured('keep: reason in /readyz', `after ${seconds(performance.now() - broken)}`);
     const kept = await agent.podsAre('not Ready, and not restarted', ({ isReady, container }) => {
       return !isReady && container?.restartCount === 0 && container.state.running !== undefined;
@@ -112,15 +106,19 @@ scenario(
         return node === one.name && container?.restartCount === 1 && container.state.running !== undefined;
       }),
     );
-    await until('the new container to say why at /readyz', () => readyz(lab, one), says(yaml.said));
-    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
-    assert.deepEqual(await packets(lab), VERDICTS);
+    await until(
+      'the new container to say why at /readyz',
+      () => pageOn(lab, one, '/readyz'),
+      says(yaml.said),
+    );
+    assert.deepEqual(await rulesOf(lab), before);
+    assert.deepEqual(await packets(lab), PODS_INSIDE);
 
     const repaired = performance.now();
     await repair(lab, configFiles);
     await agent.podsAre('Ready', ({ isReady }) => isReady);
     lab.measured('keep: Ready after the repair', `after ${seconds(performance.now() - repaired)}`);
-    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
+    assert.deepEqual(await rulesOf(lab), before);
   },
 );
 
@@ -144,17 +142,12 @@ scenario(
   'the runbook: a config file that a controller writes again is left out, and brought back',
   async (lab) => {
     const { agent, kubectl } = lab;
-    const configFiles = {
-      'ip-masq-operator': configFileText(lab, 'pods'),
-      'ip-masq-cloud': configFileText(lab),
-    };
-    await agent.deploy({ configFiles, pace: 'shipped' });
-    await untilPackets(lab, VERDICTS);
+    await agent.deploy({ configFiles: podsInside(lab), pace: 'shipped' });
+    await untilPackets(lab, PODS_INSIDE);
     await agent.write('ip-masq-cloud', 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
-    await agent.nudge();
     const said = at('.*', 'ip-masq-cloud');
     await agent.podsAre('in CrashLoopBackOff', (pod) => crashed(pod, said));
-    assert.deepEqual(await packets(lab), VERDICTS);
+    assert.deepEqual(await packets(lab), PODS_INSIDE);
 
     const [describe = [], list = [], owner = []] = await night('Whose config file is it');
     assert.match(await kubectl.must(...describe), said);
@@ -169,10 +162,10 @@ scenario(
     await kubectl.must(...remove);
     await kubectl.must(...status);
     await agent.podsAre('Ready', ({ isReady }) => isReady);
-    assert.deepEqual(await packets(lab), VERDICTS);
+    assert.deepEqual(await packets(lab), PODS_INSIDE);
     await agent.write('ip-masq-cloud', configFileText(lab, 'nodes'));
     for (const args of undo) await kubectl.must(...args);
-    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
+    await untilPackets(lab, ALL_INSIDE);
   },
 );
 
@@ -199,17 +192,12 @@ function good(lab: Lab) {
 async function repair({ agent }: Lab, configFiles: ReturnType<typeof good>): Promise<void> {
   for (const configFile of ['ip-masq-operator', 'ip-masq-cloud'] as const)
     await agent.write(configFile, configFiles[configFile]);
-  await agent.nudge();
 }
 
 function crashed({ container }: AgentPod, said: RegExp): boolean {
   const { state, lastState } = container ?? {};
   const end = lastState?.terminated;
   return state?.waiting?.reason === 'CrashLoopBackOff' && end?.exitCode === 3 && said.test(end.message ?? '');
-}
-
-function readyz({ cluster }: Lab, { host }: Lab['nodes'][number]) {
-  return host.ask('fetch', { url: statusUrl(cluster, '/readyz') });
 }
 
 function says(reason: RegExp) {

@@ -1,30 +1,34 @@
 import assert from 'node:assert/strict';
+import { pageOn } from '../lab/agent-on-node.ts';
 import type { KubeEvent, List } from '../lab/objects.ts';
-import { configFileText, packets, untilPackets } from '../lab/packets.ts';
+import { rulesOf } from '../lab/own-rules.ts';
+import {
+  ALL_INSIDE,
+  configFileText,
+  PODS_INSIDE,
+  packets,
+  podsInside,
+  untilPackets,
+} from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const OPERATOR = 'ip-masq-operator';
-const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
 
 scenario(
   'a ConfigMap that is required is deleted: rules stay, a new pod waits, and the new ConfigMap applies',
   async (lab) => {
     const { agent, kubectl, nodes } = lab;
     const [one, two] = nodes;
-    const operator = configFileText(lab, 'pods');
-    await agent.deploy({
-      configFiles: { 'ip-masq-operator': operator, 'ip-masq-cloud': configFileText(lab) },
-    });
-    await untilPackets(lab, VERDICTS);
-    const before = await Promise.all(nodes.map((node) => node.ownRules()));
+    await agent.deploy({ configFiles: podsInside(lab) });
+    await untilPackets(lab, PODS_INSIDE);
+    const before = await rulesOf(lab);
     const running = await agent.pods();
 
     await agent.remove('ip-masq-operator');
-    await agent.nudge();
     for (const { name } of running)
       await until(`the event FailedMount of ${name}`, () => mountFailures(lab, name), some);
-    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
+    assert.deepEqual(await rulesOf(lab), before);
 
     const replaced = running.find(({ node }) => node === one.name) ?? assert.fail('no pod');
     await kubectl.must('delete', 'pod', replaced.name);
@@ -36,13 +40,12 @@ scenario(
     );
     const fresh = waiting.find(({ node }) => node === one.name) ?? assert.fail('no pod');
     await until(`the event FailedMount of ${fresh.name}`, () => mountFailures(lab, fresh.name), some);
-    assert.deepEqual(await Promise.all(nodes.map((node) => node.ownRules())), before);
-    assert.deepEqual(await packets(lab), VERDICTS);
+    assert.deepEqual(await rulesOf(lab), before);
+    assert.deepEqual(await packets(lab), PODS_INSIDE);
 
     const created = performance.now();
     await agent.write('ip-masq-operator', configFileText(lab, 'nodes', 'pods'));
-    await agent.nudge();
-    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
+    await untilPackets(lab, ALL_INSIDE);
     const after = `${Math.round(performance.now() - created)} ms`;
     lab.measured(
       `required ConfigMap created again, applied on ${one.name} by a new pod and on ${two.name}`,
@@ -66,12 +69,11 @@ scenario(
       configFiles,
       patches: [OPERATOR, ...others].map((_, index) => optional(1 + index)),
     });
-    await untilPackets(lab, { nodes: 'not masqueraded', pods: 'not masqueraded' });
+    await untilPackets(lab, ALL_INSIDE);
 
     const deleted = performance.now();
     await agent.remove('ip-masq-cloud');
-    await agent.nudge();
-    await untilPackets(lab, VERDICTS);
+    await untilPackets(lab, PODS_INSIDE);
     lab.measured(
       'optional ConfigMap deleted, applied',
       `after ${Math.round(performance.now() - deleted)} ms`,
@@ -81,18 +83,17 @@ scenario(
       const line = await logged(lab, node.name, /gone since the last reading: ip-masq-cloud/);
       assert.ok(line.includes(address ?? assert.fail('no address')), line);
       assert.match(line, /: not masqueraded → masqueraded/);
-      const { body } = await metrics(node);
+      const { body } = await pageOn(lab, node, '/metrics');
       assert.doesNotMatch(body, /config_file_info\{file="ip-masq-cloud"\}/);
       assert.match(body, /config_file_info\{file="ip-masq-operator"\} 1/);
       assert.match(body, new RegExp(`^ip_masq_agent_config_files ${1 + others.length}$`, 'm'));
     }
 
     for (const configFile of [OPERATOR, ...others] as const) await agent.remove(configFile);
-    await agent.nudge();
     for (const node of nodes) {
       await until(
         `no config file on ${node.name}`,
-        () => metrics(node),
+        () => pageOn(lab, node, '/metrics'),
         ({ body }) => /^ip_masq_agent_config_files 0$/m.test(body),
       );
       const line = await logged(lab, node.name, /no config found, the defaults apply/);
@@ -119,10 +120,6 @@ async function mountFailures({ kubectl }: Lab, pod: string): Promise<readonly Ku
 
 function some(found: readonly unknown[]): boolean {
   return found.length > 0;
-}
-
-function metrics({ host }: Lab['nodes'][number]) {
-  return host.ask('fetch', { url: 'http://127.0.0.1:9614/metrics' });
 }
 
 /** The last line of the agent's log on the node that matches. */

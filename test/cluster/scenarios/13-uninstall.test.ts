@@ -1,18 +1,13 @@
 import assert from 'node:assert/strict';
 import { debugOn } from '../lab/debug.ts';
 import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
-import { configFileText, packets, untilPackets } from '../lab/packets.ts';
+import { untilNoRules } from '../lab/own-rules.ts';
+import { ALL_INSIDE, PODS_INSIDE, packets, podsInside, untilPackets } from '../lab/packets.ts';
 import { scenario } from '../lab/scenario.ts';
-import { until } from '../lab/wait.ts';
-
-const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
-const BARE = { nodes: 'not masqueraded', pods: 'not masqueraded' } as const;
 
 scenario('the agent is uninstalled as the documentation says, and installed again', async (lab, t) => {
   const { agent, kubectl, nodes } = lab;
-  const kustomization = {
-    configFiles: { 'ip-masq-operator': configFileText(lab, 'pods'), 'ip-masq-cloud': configFileText(lab) },
-  };
+  const kustomization = { configFiles: podsInside(lab) };
   const commands = kubectlCommands(await sectionOf('docs/install.md', 'Uninstall'));
   assert.deepEqual(
     commands.map(([verb]) => verb),
@@ -21,11 +16,11 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
   const [patch = [], , , debug = []] = commands;
   const noRules = async () => {
     for (const node of nodes) assert.equal(await node.ownRules(), '', node.name);
-    assert.deepEqual(await packets(lab), BARE);
+    assert.deepEqual(await packets(lab), ALL_INSIDE);
   };
   const install = async () => {
     await agent.deploy(kustomization);
-    await untilPackets(lab, VERDICTS);
+    await untilPackets(lab, PODS_INSIDE);
   };
 
   /** A pod on its way out may still run: it would write the rules again. */
@@ -40,11 +35,7 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
     await kubectl.must(...patch);
     await agent.rolledOut();
     await uninstall();
-    await until(
-      'the rules to be gone',
-      async () => await Promise.all(nodes.map((node) => node.ownRules())),
-      (all) => all.every((rules) => rules === ''),
-    );
+    await untilNoRules(lab);
     await noRules();
     const left = await kubectl.must(
       'get',
@@ -60,7 +51,7 @@ scenario('the agent is uninstalled as the documentation says, and installed agai
   await t.test('for a DaemonSet that is deleted already, cleanup in a debug pod of each node', async () => {
     await uninstall();
     for (const { name, ownRules } of nodes) assert.notEqual(await ownRules(), '', name);
-    assert.deepEqual(await packets(lab), VERDICTS);
+    assert.deepEqual(await packets(lab), PODS_INSIDE);
     for (const { name } of nodes) assert.match(await debugOn(lab, name, debug), /removed/);
     await noRules();
   });

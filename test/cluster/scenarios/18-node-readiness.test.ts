@@ -3,13 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Kustomization } from '../lab/agent.ts';
-import { readyOn } from '../lab/agent-on-node.ts';
+import { containerOn, readyOn } from '../lab/agent-on-node.ts';
 import { kubectlCommands, sectionOf } from '../lab/documentation.ts';
-import { type Joined, joined, rejoin } from '../lab/join.ts';
+import { joined, rejoin } from '../lab/join.ts';
 import { localNode } from '../lab/local-node.ts';
 import { isTrue, type Node } from '../lab/objects.ts';
 import { ORDINARY, type OrdinaryPods, startOrdinaryPods } from '../lab/ordinary-pods.ts';
-import { addressIn } from '../lab/packets.ts';
 import {
   agentAlone,
   agentWithComponent,
@@ -25,10 +24,7 @@ import {
 import { type Lab, type LabNode, releaseProbes, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
-/** So many times, or as often as fits in the time. */
-const MOST_JOINS = 20;
-const FEWEST_JOINS = 5;
-const MINUTES_MS = 360_000;
+const JOINS = 5;
 /** For so long a closed node stays closed. */
 const CLOSED_MS = 20_000;
 const RULE = ['nodereadinessrule', 'ip-masq-agent'] as const;
@@ -37,47 +33,42 @@ withNodes(
   'without the component, ordinary pods of a new node send before its rules are there',
   async (lab) => {
     await lab.agent.deploy(agentAlone(lab));
-    tell(lab, 'without the component', await joins(lab));
-    // How many they are is a matter of time, but not if no agent starts.
-    const [other, node] = lab.nodes;
-    using ordinary = await startOrdinaryPods(lab, node, other);
-    await joined(node, ordinary, Date.now(), ORDINARY);
+    const [, node] = lab.nodes;
+    using ordinary = await ordinaryPods(lab);
     await breakConfig(lab);
-    const begun = await rejoin(lab, node);
+    await rejoin(lab, node);
     await until('packets of all ordinary pods', ordinary.present, (pods) => pods.length === ORDINARY);
     await mendConfig(lab);
-    const { early } = await joined(node, ordinary, begun, ORDINARY);
+    const { early } = await joined(node, ordinary);
     assert.equal(early, ORDINARY);
   },
 );
 
-withNodes('with the component alone, the scheduler can be faster than the controller', async (lab) => {
-  await using _ = await withComponent(lab);
-  tell(lab, 'with the component', await joins(lab));
-});
-
 withNodes('with the taint of kubelet too, no packet of a new node has the address of a pod', async (lab) => {
   await using _ = await withComponent(lab);
   await using _registered = await registersWithTaint(lab);
-  const all = await joins(lab);
-  tell(lab, 'with the component and the taint of kubelet', all);
-  assert.deepEqual([total(all, 'early'), total(all, 'bare')], [0, 0]);
+  const [, node] = lab.nodes;
+  using ordinary = await ordinaryPods(lab);
+  for (let join = 1; join <= JOINS; join += 1) {
+    await rejoin(lab, node);
+    const { early, bare } = await joined(node, ordinary);
+    assert.deepEqual([early, bare], [0, 0], `join ${join}`);
+  }
 });
 
 withNodes('the taint of kubelet keeps a new node closed while no controller runs', async (lab) => {
   await using _ = await withComponent(lab);
-  const [other, node] = lab.nodes;
-  using ordinary = await startOrdinaryPods(lab, node, other);
-  await joined(node, ordinary, Date.now(), ORDINARY);
+  const [, node] = lab.nodes;
+  using ordinary = await ordinaryPods(lab);
   await using _registered = await registersWithTaint(lab);
   const scale = (replicas: number) =>
     lab.kubectl.must('scale', `--namespace=${CONTROLLER_NAMESPACE}`, CONTROLLER, `--replicas=${replicas}`);
   await scale(0);
-  const begun = await rejoin(lab, node);
+  await rejoin(lab, node);
   await readyOn(lab, node, () => true);
   await staysClosed(lab, node, ordinary);
   await scale(1);
-  const found = await joined(node, ordinary, begun, ORDINARY);
+  const found = await joined(node, ordinary);
   assert.deepEqual([found.early, found.bare], [0, 0]);
 });
 
@@ -97,8 +88,11 @@ withNodes(
     await kubectl.must('rollout', 'restart', 'daemonset/ip-masq-agent');
     await agent.rolledOut();
     await agent.deploy({ ...component, args: ['--v=3'] });
-    for (const node of nodes) await localNode(lab.cluster, node).killContainers();
-    await agent.podsAre('Ready', ({ isReady }) => isReady);
+    for (const node of nodes) {
+      const before = await containerOn(lab, node);
+      await localNode(lab.cluster, node).killContainers();
+      await readyOn(lab, node, ({ container }) => container?.containerID !== before);
+    }
     await localNode(lab.cluster, nodes[1]).restart('kubelet');
     await reported(lab);
     assert.deepEqual(watch.seen(), [], 'agents have restarted');
@@ -131,9 +125,8 @@ withNodes(
 
 withNodes('an invalid ConfigMap keeps only a new node closed', async (lab) => {
   await using _ = await withComponent(lab);
-  const [other, node] = lab.nodes;
-  using ordinary = await startOrdinaryPods(lab, node, other);
-  await joined(node, ordinary, Date.now(), ORDINARY);
+  const [, node] = lab.nodes;
+  using ordinary = await ordinaryPods(lab);
   await breakConfig(lab);
   await until(
     'both conditions to be False',
@@ -142,7 +135,7 @@ withNodes('an invalid ConfigMap keeps only a new node closed', async (lab) => {
   );
   assert.deepEqual(await taintedNodes(lab), []);
   await using _registered = await registersWithTaint(lab);
-  const begun = await rejoin(lab, node);
+  await rejoin(lab, node);
   await staysClosed(lab, node, ordinary);
   assert.deepEqual(await taintedNodes(lab), [node.name]);
   const mended = performance.now();
@@ -153,36 +146,8 @@ withNodes('an invalid ConfigMap keeps only a new node closed', async (lab) => {
     (left) => left.length === 0,
   );
   lab.measured('a closed node opens', `${seconds(mended)} after the ConfigMap is mended`);
-  const found = await joined(node, ordinary, begun, ORDINARY);
+  const found = await joined(node, ordinary);
   assert.deepEqual([found.early, found.bare], [0, 0]);
-});
-
-withNodes('a reboot is not covered: the node keeps its object, and its pods', async (lab) => {
-  await using _ = await withComponent(lab);
-  const [other, node] = lab.nodes;
-  using ordinary = await startOrdinaryPods(lab, node, other);
-  await joined(node, ordinary, Date.now(), ORDINARY);
-  const own = addressIn(node.addresses, 'IPv4');
-  const before = await ordinary.counts();
-  const local = localNode(lab.cluster, node);
-  await local.kill('kubelet', 'kube-proxy', 'containerd');
-  await local.killContainers();
-  await node.must('nft', 'flush', 'ruleset');
-  const names = await ordinary.names();
-  const after = await until('packets with the address of the node again', ordinary.counts, (counts) =>
-    names.every((name) => (counts[name]?.sources[own] ?? 0) > (before[name]?.sources[own] ?? 0) + 50),
-  );
-  const bare = names.map((name) => {
-    const { sources = {} } = after[name] ?? {};
-    return Object.entries(sources).reduce((sum, [source, count]) => (source === own ? sum : sum + count), 0);
-  });
-  assert.deepEqual(await taintedNodes(lab), []);
-  const packets = bare.reduce((sum, count) => sum + count, 0);
-  const pods = bare.filter((count) => count > 0).length;
-  lab.measured(
-    'a reboot',
-    `${packets} packets of ${pods} of ${names.length} pods had the address of the pod`,
-  );
 });
 
 withNodes("a reporter writes one condition of its own node, and nothing else of anybody's", async (lab) => {
@@ -308,27 +273,19 @@ async function forgetCondition({ kubectl }: Lab, node: string): Promise<void> {
 /** Ends all agents, by an address that has host bits. Their rules stay. */
 async function breakConfig({ agent }: Lab): Promise<void> {
   await agent.write('ip-masq-operator', 'nonMasqueradeCIDRs: [10.0.0.1]\n');
-  await agent.nudge();
   await agent.podsAre('ended by their config', ({ container }) => (container?.restartCount ?? 0) > 0);
 }
 
 async function mendConfig(lab: Lab): Promise<void> {
   await lab.agent.write('ip-masq-operator', agentAlone(lab).configFiles?.['ip-masq-operator'] ?? '');
-  await lab.agent.nudge();
 }
 
-/** The second node joins again and again. */
-async function joins(lab: Lab): Promise<readonly Joined[]> {
+/** Ordinary pods of the second node, whose packets have the node's address. */
+async function ordinaryPods(lab: Lab): Promise<OrdinaryPods> {
   const [other, node] = lab.nodes;
-  using ordinary = await startOrdinaryPods(lab, node, other);
-  await joined(node, ordinary, Date.now(), ORDINARY);
-  const deadline = performance.now() + MINUTES_MS;
-  const all: Joined[] = [];
-  while (all.length < MOST_JOINS && (all.length < FEWEST_JOINS || performance.now() < deadline)) {
-    const begun = await rejoin(lab, node);
-    all.push(await joined(node, ordinary, begun, ORDINARY));
-  }
-  return all;
+  const ordinary = await startOrdinaryPods(lab, node, other);
+  await joined(node, ordinary);
+  return ordinary;
 }
 
 /** The node is Ready, has the taint, and no ordinary pod, for a while. */
@@ -352,21 +309,6 @@ async function registersWithTaint({ cluster, nodes: [, node] }: Lab): Promise<As
   const registerWithTaints = [{ key: TAINT, value: 'pending', effect: 'NoSchedule' }];
   await writeFile(file, JSON.stringify({ ...JSON.parse(text), registerWithTaints }));
   return { [Symbol.asyncDispose]: () => writeFile(file, text) };
-}
-
-function tell({ measured }: Lab, what: string, all: readonly Joined[]): void {
-  const open = all.map(({ openAfterMs }) => openAfterMs).toSorted((a, b) => a - b);
-  const middle = ((open[Math.floor(open.length / 2)] ?? 0) / 1000).toFixed(1);
-  measured(
-    `${what}, ${all.length} joins`,
-    `${total(all, 'early')} of ${total(all, 'pods')} ordinary pods sent before the rules were there; ` +
-      `${total(all, 'bare')} of ${total(all, 'packets')} packets had the address of a pod; ` +
-      `the first packet came after ${middle} s (median)`,
-  );
-}
-
-function total(all: readonly Joined[], what: 'early' | 'bare' | 'pods' | 'packets'): number {
-  return all.reduce((sum, one) => sum + one[what], 0);
 }
 
 function seconds(begun: number): string {

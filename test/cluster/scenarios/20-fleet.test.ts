@@ -6,7 +6,7 @@ import { bundle } from '../../../build/bundle.ts';
 import { type RunResult, run } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 import { sectionOf } from '../lab/documentation.ts';
-import { cidrs, configFileText } from '../lab/packets.ts';
+import { cidrs, configFileText, podsInside } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
@@ -20,10 +20,7 @@ type Command = 'status' | 'diff' | 'explain';
 scenario('one command tells two pools, an agent that crash-loops, and a node without one', async (lab, t) => {
   const { agent, kubectl, nodes } = lab;
   const [one, two] = nodes;
-  const configFiles = {
-    'ip-masq-operator': configFileText(lab, 'pods'),
-    'ip-masq-cloud': configFileText(lab),
-  };
+  const configFiles = podsInside(lab);
   await using stack = new AsyncDisposableStack();
   const dir = stack.use(await temporaryDirectory()).path;
   const plugin = join(dir, 'kubectl-ip_masq');

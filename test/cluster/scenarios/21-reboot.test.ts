@@ -3,13 +3,11 @@ import { join } from 'node:path';
 import { ROOT } from '../../image/make.ts';
 import { agentOn } from '../lab/agent-on-node.ts';
 import { localNode } from '../lab/local-node.ts';
-import { configFileText, OTHER_PODS_MEANT, untilPackets } from '../lab/packets.ts';
+import { OTHER_PODS_MEANT, PODS_INSIDE, podsInside, untilPackets } from '../lab/packets.ts';
 import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
-import { startTraffic } from '../lab/traffic.ts';
+import { PER_SECOND, startTraffic } from '../lab/traffic.ts';
 import { until } from '../lab/wait.ts';
 
-const VERDICTS = { nodes: 'masqueraded', pods: 'not masqueraded' } as const;
-const PER_SECOND = 50;
 /** From pods of the node. */
 const CONNECTIONS = 1_000;
 const BOOT_UNIT = join(ROOT, 'examples/systemd/ip-masq-agent-boot');
@@ -25,14 +23,9 @@ for (const { what, components, hasBootUnit } of NODES)
     if (lab.cluster.localNodes.length === 0) return t.skip('it disturbs nodes, which needs a local cluster');
     const { agent } = lab;
     const [node] = lab.nodes;
-    const configFiles = {
-      'ip-masq-operator': configFileText(lab, 'pods'),
-      'ip-masq-cloud': configFileText(lab),
-    };
-    await agent.deploy({ args: OTHER_PODS_MEANT, components, configFiles });
-    await untilPackets(lab, VERDICTS);
+    await agent.deploy({ args: OTHER_PODS_MEANT, components, configFiles: podsInside(lab) });
+    await untilPackets(lab, PODS_INSIDE);
     await agent.write('ip-masq-cloud', 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
-    await agent.nudge();
     await agent.podsAre('ended by the mistake', ({ container }) => {
       return container?.lastState.terminated?.exitCode === 3;
     });
@@ -74,7 +67,7 @@ async function reboot({ cluster }: Lab, node: LabNode, hasBootUnit: boolean): Pr
 async function countWrongs(lab: Lab, node: LabNode, during: () => Promise<void>) {
   await using traffic = await startTraffic(lab, PER_SECOND);
   await during();
-  const found = (await traffic.end(VERDICTS)).filter(({ route }) => route.from.name === node.name);
+  const found = (await traffic.end(PODS_INSIDE)).filter(({ route }) => route.from.name === node.name);
   return {
     count: found.reduce((sum, { count }) => sum + count, 0),
     wrong: found.reduce((sum, { wrong }) => sum + wrong, 0),
