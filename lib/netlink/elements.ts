@@ -1,6 +1,6 @@
 import type { Range } from '../cidr/ranges.ts';
 import { interrupted } from './error.ts';
-import { packetsIn, readExpression, readVerdict, type VerdictData } from './expressions.ts';
+import { countedBy, readVerdict, type VerdictData } from './expressions.ts';
 import {
   attribute,
   attributesIn,
@@ -48,15 +48,6 @@ const NFTA_DATA_VALUE = 1;
 const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFT_SET_ELEM_CATCHALL = 2;
 const NFTA_SET_ELEM = { key: 1, data: 2, flags: 3, userData: 6, expression: 7, padding: 8 } as const;
-/** All that an element of a set of ranges has. */
-const PLAIN: readonly number[] = [
-  NFTA_SET_ELEM.key,
-  NFTA_SET_ELEM.flags,
-  NFTA_SET_ELEM.userData,
-  NFTA_SET_ELEM.expression,
-  NFTA_SET_ELEM.padding,
-];
-
 /**
  * The attribute with ranges, and with the address behind the last one of each, which ends it; the highest address needs
  * no end. The key of an IPv4 set has 4 bytes, that of an IPv6 set 16.
@@ -83,23 +74,33 @@ export function readElements(message: Message, keyBytes: number): readonly Edge[
 }
 
 function readEdge(element: Span, keyBytes: number): Edge {
-  const flagged = find(element, NFTA_SET_ELEM.flags);
-  const flags = flagged === undefined ? 0 : uint(flagged);
-  const isCatchAll = flags === NFT_SET_ELEM_CATCHALL;
-  const expression = find(element, NFTA_SET_ELEM.expression);
-  const packets = expression && packetsIn([readExpression(expression)]);
-  const data = find(element, NFTA_SET_ELEM.data);
-  const verdict = data && readVerdict(data);
-  return {
-    key: isCatchAll ? 0n : bigUint(find(find(element, NFTA_SET_ELEM.key), NFTA_DATA_VALUE), keyBytes),
-    flags,
-    packets,
-    hasOthers:
-      (flags > NFT_SET_ELEM_INTERVAL_END && !isCatchAll) ||
-      (expression !== undefined && packets === undefined) ||
-      !attributesIn(element).every(({ type }) => PLAIN.includes(type)),
-    ...(verdict && { verdict }),
-  };
+  let [key, flags, hasOthers] = [0n, 0, false];
+  let packets: bigint | undefined;
+  let verdict: VerdictData | undefined;
+  for (const part of attributesIn(element))
+    switch (part.type) {
+      case NFTA_SET_ELEM.key:
+        key = bigUint(find(part, NFTA_DATA_VALUE), keyBytes);
+        break;
+      case NFTA_SET_ELEM.flags:
+        flags = uint(part);
+        break;
+      case NFTA_SET_ELEM.expression:
+        packets = countedBy(part);
+        hasOthers ||= packets === undefined;
+        break;
+      case NFTA_SET_ELEM.data:
+        verdict = readVerdict(part);
+        hasOthers = true;
+        break;
+      case NFTA_SET_ELEM.userData:
+      case NFTA_SET_ELEM.padding:
+        break;
+      default:
+        hasOthers = true;
+    }
+  hasOthers ||= flags > NFT_SET_ELEM_CATCHALL;
+  return { key, flags, packets, hasOthers, ...(verdict && { verdict }) };
 }
 
 /**

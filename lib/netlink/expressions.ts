@@ -198,6 +198,12 @@ export function writeExpression(expression: KnownExpression, type = NFTA_LIST_EL
   return attribute(type, [attribute(NFTA_EXPR.name, name), attribute(NFTA_EXPR.data, data)]);
 }
 
+/** The packets of an expression that counts, in place of the whole expression: a set can have 100,000. Undefined for any other. */
+export function countedBy(expression: Span): bigint | undefined {
+  if (text(find(expression, NFTA_EXPR.name)) !== 'counter') return undefined;
+  return bigUint(find(find(expression, NFTA_EXPR.data), LAYOUTS.counter.packets[0]), 8);
+}
+
 /** The packets that the first of the expressions that counts has counted since the rule or element was made. */
 export function packetsIn(expressions: readonly Expression[]): bigint | undefined {
   return expressions.find((one) => one.name === 'counter')?.packets;

@@ -61,10 +61,11 @@ function clock(context: TestContext) {
 describe('a watch of changes', () => {
   it('gives other events their turn while another process floods its socket', async (context) => {
     const { watch, counts, put } = create(context);
-    for (let count = 0; count < 20_000; count += 1) put(NOISE);
+    // On a busy machine, the pause may be over before the turn.
+    for (let count = 0; count < 40_000; count += 1) put(NOISE);
     setImmediate(() => watch[Symbol.dispose]());
     assert.equal((await watch[Symbol.asyncIterator]().next()).done, true);
-    assert.ok(counts.reads < 20_000, `${counts.reads} reads`);
+    assert.ok(counts.reads < 40_000, `${counts.reads} reads`);
   });
 
   it('says that changes are lost until all that waits has been read', async (context) => {
