@@ -6,7 +6,7 @@ import { decode } from '../nftables/decode.ts';
 import { linkName, type MatchKey, type Statement, statementText } from '../nftables/statement.ts';
 import { extensionText, NAT, prefixText, quoted, type SetNames, UNNAMED_SET } from './extensions.ts';
 
-interface NftRuleText {
+export interface NftRuleText {
   /**
    * The words after `-A CHAIN`, as `iptables -S` prints them; what is not understood stands in brackets, with the extension's
    * name.

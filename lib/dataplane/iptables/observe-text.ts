@@ -1,7 +1,7 @@
 import { DataplaneError } from '../error.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
 import { BUILT_IN_CHAINS } from './detect.ts';
-import { type IptablesObservation, joinChains, ownCallers, unreadText } from './observe.ts';
+import { type IptablesObservation, type Jump, joinChains, ownCallers, unreadText } from './observe.ts';
 import { isWritable, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
@@ -29,12 +29,18 @@ export async function observe(
   const chains = joinChains(chain, specs(first), specs(listed));
   const jumps = postrouting ? jumpsIn(postrouting, chain) : await findJump(tool, chain);
   const unread = [...(first === 'too many' ? [chain] : []), ...(listed === 'too many' ? [name] : [])];
-  const found = { family: tool.family, ...chains, unread, jumps };
-  return { ...found, callers: await findCallers(tool, chain, found, rewrite) };
+  const found = { family: tool.family, ...chains, unread, jumps, postrouting: postrouting?.length ?? 0 };
+  const callers = await findCallers(tool, chain, found, rewrite);
+  // If other rules lead to the chain, the plan could not prove that it deletes the right ones by their numbers.
+  const deletable = callers.has(chain) ? jumps.filter(({ number }) => number === undefined) : jumps;
+  return { ...found, jumps: deletable, callers };
 }
 
-function jumpsIn(postrouting: readonly string[], chain: string): readonly string[] {
-  return postrouting.filter((spec) => spec.includes(chain) && ruleTarget(spec) === chain && isWritable(spec));
+function jumpsIn(postrouting: readonly string[], chain: string): readonly Jump[] {
+  return postrouting.flatMap((spec, index): readonly Jump[] => {
+    if (!spec.includes(chain) || ruleTarget(spec) !== chain) return [];
+    return [isWritable(spec) ? { spec } : { spec, number: index + 1 }];
+  });
 }
 
 /**
@@ -42,10 +48,10 @@ function jumpsIn(postrouting: readonly string[], chain: string): readonly string
  *
  * @throws {DataplaneError} if it cannot
  */
-async function findJump(tool: Tool, chain: string): Promise<readonly string[]> {
+async function findJump(tool: Tool, chain: string): Promise<readonly Jump[]> {
   for (const spec of [renderJump(chain), renderQuotedJump(chain)]) {
     const isThere = await tool.holds('POSTROUTING', spec);
-    if (isThere === true) return [spec];
+    if (isThere === true) return [{ spec }];
     if (isThere === 'unreadable')
       throw new DataplaneError(
         'refused',
@@ -65,23 +71,25 @@ async function findCallers(
 ): Promise<ReadonlyMap<string, string>> {
   const { jumps } = found;
   // Mostly there is the agent's jump, which all packets take: no other rule that leads to the chain matters.
-  const isEntered = jumps.some((spec) => sameRule(spec, renderJump(chain)));
+  const isEntered =
+    jumps.every(({ number }) => number === undefined) &&
+    jumps.some(({ spec }) => sameRule(spec, renderJump(chain)));
   const callers = new Map<string, string>();
   for (const [name, count, matters] of [
     [chain, jumps.length, rewrite || !isEntered],
     [secondChain(chain), 0, found.hasSecond && (rewrite || found.leftover !== undefined)],
   ] as const) {
     if (matters && (await tool.references(name)) > count + ownCallers(name, found))
-      callers.set(name, await foreignCaller(tool, name, jumps));
+      callers.set(name, await foreignCaller(tool, name, chain));
   }
   return callers;
 }
 
 /** A foreign rule that leads to the chain, or words for one that is not in a built-in chain. */
-async function foreignCaller(tool: Tool, name: string, jumps: readonly string[]): Promise<string> {
+async function foreignCaller(tool: Tool, name: string, chain: string): Promise<string> {
   for (const caller of BUILT_IN_CHAINS) {
-    const specs = await tool.list(caller);
-    const found = specs?.find((spec) => ruleTarget(spec) === name && !jumps.includes(spec));
+    const specs = name === chain && caller === 'POSTROUTING' ? [] : await tool.list(caller);
+    const found = specs?.find((spec) => ruleTarget(spec) === name);
     if (found !== undefined) return `-A ${caller} ${found}`;
   }
   return 'a rule in another chain';

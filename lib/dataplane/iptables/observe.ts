@@ -4,7 +4,7 @@ import type { ChainReply, RuleReply, TableReply } from '../../netlink/replies.ts
 import { DataplaneError } from '../error.ts';
 import type { Requests } from '../netlink.ts';
 import { secondChain } from './chain.ts';
-import { iptablesRule } from './nft-rule.ts';
+import { iptablesRule, type NftRuleText } from './nft-rule.ts';
 import { isWritable, type KernelRule, ruleTarget } from './rule.ts';
 
 /** The agent's rules of one family in the kernel, read over netlink, or from what iptables lists. */
@@ -18,11 +18,10 @@ export interface IptablesObservation {
   readonly unread?: readonly string[];
   /** Whether the second chain is there. */
   readonly hasSecond: boolean;
-  /**
-   * The words after `-A POSTROUTING` of the rules there that lead to the agent's chain, in order. Those that iptables-restore cannot
-   * read back, so that no agent of this kind has written them, are among the other rules.
-   */
-  readonly jumps: readonly string[];
+  /** The rules in POSTROUTING that lead to the agent's chain, in order. */
+  readonly jumps: readonly Jump[];
+  /** How many rules POSTROUTING holds; 0 if no jump has a number. */
+  readonly postrouting: number;
   /**
    * The agent's chains that other rules lead to, so that they cannot be deleted; and such a rule, or words for one that cannot be
    * read. Without netlink this is asked for only if a chain is to be deleted, or the jump is not as it should be.
@@ -37,11 +36,19 @@ export interface ObservedRule extends KernelRule {
   readonly packets?: bigint | undefined;
 }
 
+export interface Jump {
+  /** The words after `-A POSTROUTING`. */
+  readonly spec: string;
+  /** Its number in POSTROUTING, counted from 1, if it can be deleted only so: iptables-restore cannot read the words back. */
+  readonly number?: number | undefined;
+}
+
 /** What is observed if the agent has no rules. */
 export const NO_RULES = {
   rules: undefined,
   hasSecond: false,
   jumps: [],
+  postrouting: 0,
   callers: new Map<string, string>(),
 } as const;
 
@@ -111,9 +118,9 @@ export async function readChains(
     return { references, rules: [{ spec: unreadText(count) }] };
   };
   const [first, second] = [await list(chain), await list(secondChain(chain))];
-  const jumps = (await requests.rules(postrouting, chain))
-    .map((reply) => ({ ...iptablesRule(family, reply), handle: reply.handle }))
-    .filter(({ spec, isExact }) => isExact && isWritable(spec));
+  const jumps = (await requests.rules(postrouting, chain)).map((reply) => {
+    return { ...iptablesRule(family, reply), handle: reply.handle };
+  });
   const chains = joinChains(chain, first?.rules, second?.rules);
   const callers = new Map<string, string>();
   for (const [name, listed, count] of [
@@ -122,13 +129,13 @@ export async function readChains(
   ] as const) {
     const references = listed?.references ?? 0;
     if (references > count + ownCallers(name, chains))
-      callers.set(name, await foreignCaller(requests, family, chain, name, jumps));
+      callers.set(name, await foreignCaller(requests, family, chain, name));
   }
   return {
     family,
     ...chains,
     unread,
-    jumps: jumps.map(({ spec }) => spec),
+    ...(await numberJumps(jumps, callers.has(chain), () => requests.rules(postrouting))),
     callers,
     obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
   };
@@ -145,20 +152,39 @@ interface ListedChain {
   readonly rules: readonly Omit<ObservedRule, 'chain'>[];
 }
 
+/**
+ * The jumps with numbers where they need one.
+ *
+ * @param hasCallers whether other rules lead to the chain: then the plan could not prove that it deletes the right rules
+ */
+async function numberJumps(
+  jumps: readonly (NftRuleText & { readonly handle: number })[],
+  hasCallers: boolean,
+  list: () => Promise<readonly RuleReply[]>,
+): Promise<Pick<IptablesObservation, 'jumps' | 'postrouting'>> {
+  const isClear = ({ spec, isExact }: NftRuleText) => isExact && isWritable(spec);
+  const deletable = hasCallers ? jumps.filter(isClear) : jumps;
+  const handles = deletable.every(isClear) ? [] : (await list()).map(({ handle }) => handle);
+  return {
+    jumps: deletable.map((jump) => {
+      // A rule that is gone by now has number 0, with which the transaction fails.
+      const number = isClear(jump) ? undefined : handles.indexOf(jump.handle) + 1;
+      return { spec: jump.spec, number };
+    }),
+    postrouting: handles.length,
+  };
+}
+
 /** A foreign rule that leads to one of the agent's chains. */
 async function foreignCaller(
   requests: Requests,
   family: Family,
   chain: string,
   name: string,
-  jumps: readonly Pick<RuleReply, 'handle'>[],
 ): Promise<string> {
   const callers = await requests.rules({ family, table: 'nat' }, name);
-  const found = callers.find(
-    (reply) =>
-      ![chain, secondChain(chain)].includes(reply.chain) &&
-      !jumps.some(({ handle }) => handle === reply.handle),
-  );
+  const own = [chain, secondChain(chain), ...(name === chain ? ['POSTROUTING'] : [])];
+  const found = callers.find((reply) => !own.includes(reply.chain));
   if (found === undefined) return 'a rule that the kernel does not list, or an element of a map';
   return `-A ${found.chain} ${iptablesRule(family, found).spec}`;
 }

@@ -17,12 +17,13 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
   const wanted = renderChain(policy, options);
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
-  const jumpRight = jumps.length === 1 && sameRule(jumps[0] ?? '', jump);
+  const jumpRight = jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);
   // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again. That
   // cannot be told from a foreign chain that leads to the agent's chain, so the jump goes first then too.
   const addJump = `${observed.callers.has(chain) ? '-I' : '-A'} POSTROUTING ${jump}`;
   const sweep = sweepSecond(observed, chain, wanted);
   const isLeft = observed.leftover !== undefined && sweep.length > 0;
+  const byNumber = jumps.some(({ number }) => number !== undefined);
   if (!rewrite && jumpRight && !isLeft) return undefined;
 
   const comparison = compare(observed, wanted, jump);
@@ -34,12 +35,17 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
       ...(isLeft ? (['chain left over'] as const) : []),
     ],
     ...comparison,
-    remakes: rewrite,
-    script: transaction(observed, [
-      ...(rewrite ? makeChains(chain, wanted) : []),
-      ...(rewrite || isLeft ? sweep : []),
-      ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
-    ]),
+    remakes: rewrite || byNumber,
+    script: transaction(
+      observed,
+      byNumber
+        ? [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump]
+        : [
+            ...(rewrite ? makeChains(chain, wanted) : []),
+            ...(rewrite || isLeft ? sweep : []),
+            ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
+          ],
+    ),
   };
 }
 
@@ -74,22 +80,29 @@ function declarations(...chains: readonly string[]): readonly string[] {
 
 /**
  * Deletes all jumps, also a correct one, which is then added again: of two agents at the same time, the second one then
- * fails as a whole. If each kept a jump, none might be left.
+ * fails as a whole. If each kept a jump, none might be left. Numbers of rules change: they are used only without a text.
  */
 function deleteJumps({ jumps }: IptablesObservation): readonly string[] {
-  return jumps.map((spec) => `-D POSTROUTING ${spec}`);
+  const last = jumps.toReversed().flatMap(({ number }) => number ?? []);
+  const texts = jumps.flatMap(({ spec, number }) => (number === undefined ? [spec] : []));
+  return [...last, ...texts].map((which) => `-D POSTROUTING ${which}`);
 }
 
 /**
  * Deletes the jumps and both chains, declared first because the second one may not be there. A chain that a foreign rule leads
- * to is only emptied.
+ * to is only emptied. If the numbers of jumps have changed, the deletion of the chain, or the insertion at the end, fails
+ * the whole transaction.
  */
 function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
+  const { jumps, postrouting, callers } = observed;
   const chains = [chain, secondChain(chain)];
+  const byNumber = jumps.some(({ number }) => number !== undefined);
+  const end = postrouting - jumps.length + 1;
   return [
     ...declarations(...chains),
     ...deleteJumps(observed),
-    ...chains.filter((name) => !observed.callers.has(name)).map((name) => `-X ${name}`),
+    ...chains.filter((name) => !callers.has(name)).map((name) => `-X ${name}`),
+    ...(byNumber ? [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`] : []),
   ];
 }
 
@@ -147,7 +160,7 @@ function compare(
     removed: found.filter((rule) => !specs.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
     kept: wanted.length - added.length,
     current: [
-      ...jumps.map((spec) => `-A POSTROUTING ${isRight(spec) ? jump : spec}`),
+      ...jumps.map(({ spec }) => `-A POSTROUTING ${isRight(spec) ? jump : spec}`),
       ...found.map((rule) => `-A ${rule.chain} ${specs.get(keyOf(rule)) ?? rule.spec}`),
     ],
     wanted: [
@@ -186,7 +199,7 @@ function ruleDifferences(
 }
 
 function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): readonly DifferenceKind[] {
-  const good = jumps.filter((spec) => sameRule(spec, jump)).length;
+  const good = jumps.filter(({ spec }) => sameRule(spec, jump)).length;
   return [
     ...(jumps.length === 0 ? (['jump missing'] as const) : []),
     ...(good > 1 ? (['jump duplicated'] as const) : []),

@@ -36,6 +36,11 @@ const IPV4: Readonly<Record<string, string>> = {
   '-m set --match-set pods src -m set ! --match-set all dst -j MASQUERADE':
     'all | set match-set pods src, set match-set not all dst | masquerades',
   '-m socket -j ACCEPT': 'all | socket | ends',
+  // What netlink shows and iptables has no words for.
+  '-d 10.0.0.0/8 -i eth0 [match recent] -j RETURN':
+    '10.0.0.0/8 | input interface eth0, [match recent] | returns',
+  '-o eth0 -m comment --comment "[x]" [ip daddr @blocked] -j ACCEPT':
+    'all | output interface eth0, [ip daddr @blocked] | ends',
 };
 
 describe('a rule of iptables -S', () => {
@@ -51,6 +56,7 @@ describe('a rule of iptables -S', () => {
     ['-m addrtype --src-type LOCAL --limit-iface-out', [false]],
     ['-m set --match-set pods src', [false]],
     ['-m mark --mark 0x1', [false]],
+    ['-i eth0 [match recent]', [true, false]],
   ] as const) {
     it(`asks what a packet answers alike each time, or not: ${spec}`, () => {
       const { conditions } = parseIptablesRule('IPv4', 'X', `${spec} -j RETURN`, OWN);
