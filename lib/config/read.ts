@@ -10,7 +10,7 @@ import {
   realpathSync,
   statSync,
 } from 'node:fs';
-import { basename, join, resolve, sep } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ExhaustedError, errorCode, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
@@ -95,22 +95,22 @@ function readOnce(dir: string, projected: boolean, limit: number, waits: boolean
   const paths = id === undefined ? listCandidates(dir) : listVolume(dir, versionDir(home, id));
   const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home, limit);
   if (dataLink(dir) !== id) throw new ChangedWhileRead();
-  if (id === undefined && waits) requireQuiet([dir, ...paths]);
+  if (id === undefined && waits) requireQuiet([dir, ...paths.map(({ path }) => path)]);
 
   const nearMisses = paths
     .filter((path) => !isConfigFile(path))
-    .map((path) => fileProblem('not-a-config-file', basename(path), nearMissText, 'rename it'));
+    .map(({ name }) => fileProblem('not-a-config-file', name, nearMissText, 'rename it'));
   return { id, configFiles, problems: [...failures, ...nearMisses] };
 }
 
-function readConfigFiles(paths: readonly string[], home: string, limit: number) {
+function readConfigFiles(candidates: readonly CandidatePath[], home: string, limit: number) {
   const configFiles: ConfigFile[] = [];
   const failures: Problem[] = [];
   let bytes = 0;
-  for (const [index, path] of paths.entries()) {
+  for (const [index, path] of candidates.entries()) {
     if (index === MAX_CONFIG_FILES) {
       const message = `is one of more than ${MAX_CONFIG_FILES} config files, of which no more are read`;
-      failures.push(fileProblem('unreadable', basename(path), message, 'join config files'));
+      failures.push(fileProblem('unreadable', path.name, message, 'join config files'));
       break;
     }
     const read = readConfigFile(path, home);
@@ -120,7 +120,7 @@ function readConfigFiles(paths: readonly string[], home: string, limit: number) 
     }
     bytes += Buffer.byteLength(read.text);
     if (bytes > limit) {
-      failures.push(configLimitProblem(basename(path), limit));
+      failures.push(configLimitProblem(path.name, limit));
       break;
     }
     configFiles.push(read);
@@ -136,8 +136,8 @@ function requireQuiet(paths: readonly string[]): void {
   if (quiet < QUIET_MS) throw new ChangedWhileRead(Math.ceil(QUIET_MS - quiet));
 }
 
-function isConfigFile(path: string): boolean {
-  return isConfigFileName(basename(path));
+function isConfigFile({ name }: CandidatePath): boolean {
+  return isConfigFileName(name);
 }
 
 /** The volume version that `..data` names now; undefined if there is no such link. */
@@ -166,12 +166,17 @@ function versionDir(home: string, id: string): string {
   throw new BrokenVolume(version === undefined ? 'leads to no directory in' : 'leads out of');
 }
 
+interface CandidatePath {
+  readonly name: string;
+  readonly path: string;
+}
+
 /**
- * The paths of the files of the volume version, and what else of that name stands beside `..data`. The visible links into
+ * The files of the volume version, and what else of that name stands beside `..data`. The visible links into
  * `..data` are passed over: kubelet adds and removes them only after the swap, so they lag behind it.
  */
-function listVolume(dir: string, version: string): readonly string[] {
-  const beside = listCandidates(dir).filter((path) => !isDataLink(path));
+function listVolume(dir: string, version: string): readonly CandidatePath[] {
+  const beside = listCandidates(dir).filter((entry) => !isDataLink(entry));
   try {
     return [...listCandidates(version), ...beside].sort(byName);
   } catch (error) {
@@ -180,18 +185,18 @@ function listVolume(dir: string, version: string): readonly string[] {
 }
 
 /**
- * The paths of what in a directory may be config files or near misses, in byte order: of each kind the first, at least one more than are
+ * What of a directory may be config files or near misses, in byte order: of each kind the first, at least one more than are
  * read, if there is one, and at most twice as many as are read. It reads a few at a time: 50,000 at once would take 25 MB.
  */
-function listCandidates(dir: string): readonly string[] {
-  const kept: Record<'configFiles' | 'others', string[]> = { configFiles: [], others: [] };
+function listCandidates(dir: string): readonly CandidatePath[] {
+  const kept: Record<'configFiles' | 'others', CandidatePath[]> = { configFiles: [], others: [] };
   const open = opendirSync(dir);
   try {
     for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
       const { name } = entry;
       if (!name.startsWith(CANDIDATE_PREFIX)) continue;
       const some = kept[isConfigFileName(name) ? 'configFiles' : 'others'];
-      some.push(join(dir, name));
+      some.push({ name, path: join(dir, name) });
       if (some.length > 2 * MAX_CONFIG_FILES) some.sort(byName).splice(MAX_CONFIG_FILES + 1);
     }
   } finally {
@@ -200,21 +205,21 @@ function listCandidates(dir: string): readonly string[] {
   return [...kept.configFiles, ...kept.others].sort(byName);
 }
 
-function isDataLink(path: string): boolean {
-  return orUndefined(() => readlinkSync(path)) === join(DATA_LINK, basename(path));
+function isDataLink({ name, path }: CandidatePath): boolean {
+  return orUndefined(() => readlinkSync(path)) === join(DATA_LINK, name);
 }
 
-function byName(a: string, b: string): number {
-  return byteOrder(basename(a), basename(b));
+function byName(a: CandidatePath, b: CandidatePath): number {
+  return byteOrder(a.name, b.name);
 }
 
-function readConfigFile(path: string, home: string): ConfigFile | Problem {
-  const name = basename(path);
+function readConfigFile(candidate: CandidatePath, home: string): ConfigFile | Problem {
+  const { name, path } = candidate;
   try {
     const read = readRegular(path, home);
     return Buffer.isBuffer(read) ? decodeFile(name, read) : fileProblem('unreadable', name, ...read);
   } catch (error) {
-    return fileProblem('unreadable', name, ...unreadableReason(error, path));
+    return fileProblem('unreadable', name, ...unreadableReason(error, candidate));
   }
 }
 
@@ -259,14 +264,14 @@ function requireConfigError(error: unknown): void {
 }
 
 /** Why a file that was listed cannot be read; throws `ChangedWhileRead` if it has merely gone since. */
-function unreadableReason(error: unknown, path: string): Unreadable {
+function unreadableReason(error: unknown, { name, path }: CandidatePath): Unreadable {
   if (error instanceof ChangedWhileRead) throw error;
   requireConfigError(error);
   if (errorCode(error) !== 'ENOENT')
     return [`cannot be read: ${reasonText(error)}`, 'make it readable for the agent'];
   if (orUndefined(() => readlinkSync(path)) !== undefined)
     return ['is a link to nothing', 'remove it, or mount the file it names'];
-  if (basename(path).includes('\uFFFD')) return ['has a name that is not UTF-8', 'rename it'];
+  if (name.includes('\uFFFD')) return ['has a name that is not UTF-8', 'rename it'];
   throw new ChangedWhileRead();
 }
 
