@@ -79,9 +79,16 @@ for (const family of WITH_NETLINK ? FAMILIES : []) {
       await syncOnce(await lab.open(), lab.policy(1));
       const without = await lab.list();
       assert.doesNotMatch(without, /invalid/);
-      for (const value of ['count', 'off', 'drop', 'count', 'off'] as const) {
+      // If the chain comes or goes, the table is made again.
+      for (const [value, remakes] of [
+        ['count', true],
+        ['off', true],
+        ['drop', true],
+        ['count', false],
+        ['off', true],
+      ] as const) {
         const plan = await syncOnce(await lab.open(value), lab.policy(1));
-        assert.deepEqual([plan?.found, plan?.remakes], [['rules differ'], false], value);
+        assert.deepEqual([plan?.found, plan?.remakes], [['rules differ'], remakes], value);
         const listing = await lab.list();
         if (value === 'off') assert.equal(listing, without);
         else assert.match(listing, value === 'drop' ? /bytes 0 drop comment/ : /bytes 0 comment/);
