@@ -1,7 +1,19 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import type { Flag } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { configSchema } from './schemas.ts';
+
+export interface Schema {
+  readonly description?: string;
+  readonly const?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+}
+
+/** The text of values.yaml. */
+export const VALUES = readFileSync(
+  new URL('../examples/helm/ip-masq-agent/values.yaml', import.meta.url),
+  'utf8',
+);
 
 const NUMBER = { type: 'integer', minimum: 0 } as const;
 const TEXT = { type: 'string' } as const;
@@ -39,45 +51,105 @@ const OBJECTS = {
   priorityClassName: TEXT,
   updateStrategy: closed({ type: { enum: ['RollingUpdate', 'OnDelete'] }, rollingUpdate: ANY }),
   revisionHistoryLimit: { type: ['integer', 'null'], minimum: 0 },
-  resources: closed({ requests: ANY, limits: ANY, claims: LIST }),
+  resources: closed({ requests: ANY, limits: ANY, claims: { ...LIST, description: 'dynamic resources' } }),
   extraArgs: { type: 'array', items: TEXT },
   extraEnv: LIST,
   extraVolumes: LIST,
   extraVolumeMounts: LIST,
   podMonitor: closed({ labels: TEXTS, interval: TEXT }),
-  prometheusRule: closed({ labels: TEXTS }),
+  prometheusRule: closed({ labels: TEXTS, interval: TEXT }),
 } as const;
 
 /** Those of the kustomizations, but for the canary, which is not part of a release. */
-const COMPONENTS = readdirSync(new URL('../examples/kubernetes/components', import.meta.url)).filter(
+const DIRECTORIES = readdirSync(new URL('../examples/kubernetes/components', import.meta.url)).filter(
   (name) => name !== 'canary',
 );
+/** The names of those that add one object, which has values of its own. */
+const OF_OBJECTS: Readonly<Record<string, string>> = {
+  podmonitor: 'podMonitor',
+  'prometheus-rules': 'prometheusRule',
+};
+
+const COMMENTS = commentsOf(VALUES);
 
 /** The JSON Schema of the values of the Helm chart, of the draft that every Helm 3 knows. */
 export function chartValuesSchema() {
-  const { $schema, $id, $defs, title, examples, ...config } = configSchema();
+  const { $schema, $id, $defs, title, description, examples, ...config } = configSchema();
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'Values of the chart ip-masq-agent',
-    ...closed({
-      // Helm adds it for a chart that another one depends on.
-      global: { type: 'object' },
-      image: closed(IMAGE),
-      imagePullSecrets: { type: 'array', items: closed({ name: TEXT }) },
-      flags: closed(
-        Object.fromEntries(Object.entries(FLAGS).map(([name, flag]) => [name, flagSchema(flag)])),
-      ),
-      config,
-      configMap: closed(CONFIG_FILE),
-      configFiles: { type: 'array', items: { ...closed(CONFIG_FILE), required: ['name', 'optional'] } },
-      sizing: { enum: [1_000, 5_000, 10_000, 50_000, 100_000] },
-      nodeSelector: { type: 'object', additionalProperties: TEXT },
-      tolerations: { type: 'array', items: { type: 'object' } },
-      ...OBJECTS,
-      components: closed(Object.fromEntries(COMPONENTS.map((name) => [name, { type: 'boolean' }]))),
-    }),
+    ...described(
+      closed({
+        // Helm adds it for a chart that another one depends on.
+        global: { type: 'object' },
+        image: closed(IMAGE),
+        imagePullSecrets: { type: 'array', items: closed({ name: TEXT }) },
+        flags: closed(
+          Object.fromEntries(Object.entries(FLAGS).map(([name, flag]) => [name, flagSchema(flag)])),
+        ),
+        config,
+        configMap: closed(CONFIG_FILE),
+        configFiles: { type: 'array', items: { ...closed(CONFIG_FILE), required: ['name', 'optional'] } },
+        sizing: { enum: [1_000, 5_000, 10_000, 50_000, 100_000] },
+        nodeSelector: { type: 'object', additionalProperties: TEXT },
+        tolerations: { type: 'array', items: { type: 'object' } },
+        ...OBJECTS,
+        components: closed({ ...components(), ...renamedComponents() }),
+      }),
+    ),
     $defs,
   };
+}
+
+/** The components by their names among the values. */
+function components() {
+  return Object.fromEntries(DIRECTORIES.map((name) => [valueName(name), { type: 'boolean' }]));
+}
+
+/** The names of directories, which the components had before: the error of Helm says the new name. */
+function renamedComponents() {
+  const renamed = DIRECTORIES.filter((name) => name !== valueName(name));
+  return Object.fromEntries(
+    renamed.map((name) => [name, { const: `renamed to components.${valueName(name)}` }]),
+  );
+}
+
+function valueName(directory: string): string {
+  return OF_OBJECTS[directory] ?? directory.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** A schema with the comments of values.yaml as descriptions of it and of what is in it. */
+function described(schema: Schema, path = ''): Schema {
+  // The descriptions of flags and of keys of a config file say more.
+  if (/^(?:flags|config)\./.test(path)) return schema;
+  const { properties, ...about } = schema;
+  const comment = COMMENTS[path];
+  return {
+    ...about,
+    ...(comment && { description: comment }),
+    ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(describedOne)) }),
+  };
+
+  function describedOne([name, inner]: [string, Schema]): [string, Schema] {
+    return [name, described(inner, path === '' ? name : `${path}.${name}`)];
+  }
+}
+
+/** The comments of values by the paths of the values, such as image.tag: behind a value, else in the lines above it. */
+function commentsOf(text: string): Readonly<Record<string, string>> {
+  const comments: Record<string, string> = {};
+  let path: readonly string[] = [];
+  let above: readonly string[] = [];
+  for (const line of text.split('\n')) {
+    const comment = /^ *# (.*)$/.exec(line)?.[1];
+    const [, indent = '', key, behind] = /^( *)([\w-]+):.*?(?: # (.*))?$/.exec(line) ?? [];
+    if (key !== undefined) {
+      path = [...path.slice(0, indent.length / 2), key];
+      comments[path.join('.')] = behind ?? above.join(' ');
+    }
+    above = comment === undefined ? [] : [...above, comment];
+  }
+  return comments;
 }
 
 /** An object with these properties and no others. */

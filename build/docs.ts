@@ -10,18 +10,20 @@ import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, KEYS, type KeyKind } from '../lib/config/keys.ts';
 import { CONFLICT_KINDS, KINDS, type ProblemKind } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
-import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
+import { METRIC_PREFIX, METRICS, Metrics } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
 import { exampleRules } from '../test/prometheus/support.ts';
+import { chartValueRows } from './chart-readme.ts';
 import { chartValuesSchema } from './chart-values.ts';
 import { dashboard } from './dashboard.ts';
+import { schemaAddress } from './repository.ts';
 import { configSchema, mergedSchema } from './schemas.ts';
 import { terminalPicture } from './terminal.ts';
 
 /** The pages that may have generated parts. */
 export const PAGES: readonly string[] = globSync(
-  fileURLToPath(new URL('../{docs/*,test/*/results}.md', import.meta.url)),
+  fileURLToPath(new URL('../{docs/*,test/*/results,examples/helm/*/README}.md', import.meta.url)),
 );
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -29,6 +31,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** The files that are generated, or have generated parts, by their path. */
 export function generatedFiles(): Readonly<Record<string, string>> {
   const outputs = JSON.parse(read('schemas/ip-masq-outputs.schema.json'));
+  outputs.$id = schemaAddress('ip-masq-outputs');
   outputs.$defs.merged = mergedSchema();
   return {
     ...Object.fromEntries(
@@ -84,6 +87,18 @@ spec:
 ${groups.replaceAll(/^(?=.)/gm, '  ')}`;
 }
 
+const OWN_METRICS = Object.entries(METRICS).map(([name, { type, labels, help }]) => [
+  `\`${METRIC_PREFIX}${name}\``,
+  type,
+  labels.map((label) => `\`${label}\``).join(', '),
+  help,
+]);
+
+/** As a scrape has them. */
+const PROCESS_METRICS = [
+  ...(await new Metrics().text()).matchAll(/^# HELP (process_\w+) (.*)\n# TYPE \w+ (\w+)$/gm),
+].map(([, name = '', help = '', type = '']) => [`\`${name}\``, type, '', help]);
+
 /** The generated tables by name. */
 export function generatedTables(): Readonly<Record<string, string>> {
   return {
@@ -117,16 +132,9 @@ export function generatedTables(): Readonly<Record<string, string>> {
       ['finding', 'meaning'],
       Object.entries(FINDING_MEANING).map(([kind, meaning]) => [`\`${kind}\``, meaning]),
     ),
-    metrics: table(
-      ['metric', 'type', 'labels', 'meaning'],
-      Object.entries(METRICS).map(([name, { type, labels, help }]) => [
-        `\`${METRIC_PREFIX}${name}\``,
-        type,
-        labels.map((label) => `\`${label}\``).join(', '),
-        help,
-      ]),
-    ),
+    metrics: table(['metric', 'type', 'labels', 'meaning'], [...OWN_METRICS, ...PROCESS_METRICS]),
     alerts: alertTable(),
+    values: table(['value', 'default', 'meaning'], chartValueRows()),
     clusters: table(
       ['cluster', 'Kubernetes', 'kernel', 'container runtime', 'passed'],
       readResults().map((result) => {

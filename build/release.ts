@@ -22,13 +22,11 @@ import { join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { bundle } from './bundle.ts';
 import { sbomWithoutDebian } from './image/sbom.ts';
-import { kustomize } from './kustomize.ts';
+import { installManifest } from './install-manifest.ts';
 import { launcherScript } from './launch.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const EXAMPLES = join(ROOT, 'examples');
-/** The name in examples/kubernetes/base, in the place of the image that was pushed. */
-const PLACEHOLDER = 'registry.example.com/ip-masq-agent';
 
 const SBOM = 'agent/usr/share/sbom/ip-masq-agent.cdx.json';
 
@@ -46,7 +44,7 @@ for (const path of [dir, work]) {
   mkdirSync(path, { recursive: true });
 }
 try {
-  writeFileSync(join(dir, 'install.yaml'), installManifest());
+  writeFileSync(join(dir, 'install.yaml'), installManifest(version, `${image}@${digest}`));
   writeChart();
   writeFileSync(join(dir, 'images.txt'), `${image}:${version}@${digest}\n`);
   copyFileSync(join(EXAMPLES, 'prometheus/rules.yaml'), join(dir, 'prometheus-rules.yaml'));
@@ -84,19 +82,6 @@ function licencesOf(layers: string): string {
     (file) => `\n${'='.repeat(78)}\n${relative(layers, file)}\n\n${readFileSync(file, 'utf8')}`,
   );
   return [readFileSync(own, 'utf8'), ...titled].join('');
-}
-
-/** The base with the image by its digest. */
-function installManifest(): string {
-  const kustomization = {
-    apiVersion: 'kustomize.config.k8s.io/v1beta1',
-    kind: 'Kustomization',
-    resources: [relative(work, join(EXAMPLES, 'kubernetes/base'))],
-    images: [{ name: PLACEHOLDER, newName: image, digest }],
-    labels: [{ pairs: { 'app.kubernetes.io/version': version } }],
-  };
-  writeFileSync(join(work, 'kustomization.yaml'), JSON.stringify(kustomization));
-  return `# ip-masq-agent ${version}: kubectl apply -f install.yaml\n# To upgrade and keep your own ConfigMaps, add --selector='app.kubernetes.io/component!=config'.\n${kustomize(work)}`;
 }
 
 /** The command as one file for the Node.js of an operator's machine. */

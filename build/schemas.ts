@@ -1,12 +1,13 @@
 import { CIDR_LIMIT_KEY, KEYS } from '../lib/config/keys.ts';
 import { ITEM_SCHEMAS } from '../lib/config/list-key.ts';
+import { schemaAddress } from './repository.ts';
 
 /** The JSON Schema of a config file. */
 export function configSchema() {
   const { name: limit, remedy, schema, ...about } = CIDR_LIMIT_KEY;
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
-    $id: 'urn:ip-masq-agent:schema:config',
+    $id: schemaAddress('ip-masq-config'),
     title: 'ip-masq-agent config',
     description:
       "One config file: a key `ip-masq-*` of a ConfigMap, mounted in the agent's config directory. Keys are matched case-insensitively.",

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { constants, zstdCompressSync } from 'node:zlib';
 
 const TYPE = 'application/vnd.oci.image';
 
@@ -11,11 +12,21 @@ export interface Image {
   readonly architecture: string;
   /** As RFC 3339 has it. */
   readonly created: string;
+  /** How the layers are compressed: gzip or zstd. */
+  readonly compression: string;
   /** The archives of tar(1) from the first to the last. */
   readonly layers: readonly Buffer[];
   /** How the image runs, and its labels. */
   readonly config: object;
 }
+
+/** By the end of the media type of a layer. */
+const COMPRESSIONS: Readonly<Record<string, (layer: Buffer) => Buffer>> = {
+  // By gzip(1): what zlib of Node.js makes is 4 % larger.
+  gzip: (layer) => execFileSync('gzip', ['--best', '--no-name'], { input: layer, maxBuffer: layer.length }),
+  // A quarter less to pull, and minutes to make. Old container runtimes cannot unpack it, such as containerd before 1.5.
+  zstd: (layer) => zstdCompressSync(layer, { params: { [constants.ZSTD_c_compressionLevel]: 19 } }),
+};
 
 /** What refers to a blob. */
 interface Descriptor {
@@ -26,7 +37,9 @@ interface Descriptor {
 
 /** Writes a layout with one image. Returns the sizes of its layers as they are pulled. */
 export function writeLayout(directory: string, image: Image): readonly number[] {
-  const { tag, architecture, created, config } = image;
+  const { tag, architecture, created, compression, config } = image;
+  const compress = COMPRESSIONS[compression];
+  if (compress === undefined) throw new Error(`COMPRESSION is ${compression}; choose gzip or zstd`);
   const blobs = join(directory, 'blobs/sha256');
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(blobs, { recursive: true });
@@ -36,7 +49,7 @@ export function writeLayout(directory: string, image: Image): readonly number[] 
     writeFileSync(join(blobs, hash), bytes);
     return { mediaType, digest: `sha256:${hash}`, size: bytes.length };
   };
-  const layers = image.layers.map((layer) => write(`${TYPE}.layer.v1.tar+gzip`, compressed(layer)));
+  const layers = image.layers.map((layer) => write(`${TYPE}.layer.v1.tar+${compression}`, compress(layer)));
   const about = write(`${TYPE}.config.v1+json`, {
     architecture,
     os: 'linux',
@@ -52,11 +65,6 @@ export function writeLayout(directory: string, image: Image): readonly number[] 
   writeFileSync(join(directory, 'index.json'), JSON.stringify(index));
   writeFileSync(join(directory, 'oci-layout'), '{"imageLayoutVersion":"1.0.0"}');
   return layers.map(({ size }) => size);
-}
-
-/** By gzip(1): what zlib of Node.js makes is 4 % larger. */
-function compressed(layer: Buffer): Buffer {
-  return execFileSync('gzip', ['--best', '--no-name'], { input: layer, maxBuffer: layer.length });
 }
 
 function sha256(bytes: Buffer): string {

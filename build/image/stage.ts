@@ -102,6 +102,7 @@ function packImage() {
     tag: version,
     architecture,
     created,
+    compression: process.env['COMPRESSION'] ?? 'gzip',
     layers: layers.map(({ archive }) => archive),
     config: {
       // Only root can change the kernel's rules. The capabilities NET_ADMIN and NET_RAW are enough.

@@ -142,7 +142,7 @@ interface Uses {
 async function usesOf(flags: FlagValues): Promise<Uses> {
   using conntrack = new Conntrack();
   const flows = conntrack.flowCount();
-  const counter = new PortCounter(Math.min(flows, MOST_FLOWS), flags['to-ports'], createIsLocal());
+  const counter = new PortCounter(flags['to-ports'], createIsLocal());
   const read = async (to: { add(flow: Flow): void }) => {
     if (!(await readFlows(conntrack, undefined, (flow) => to.add(flow)))) throw tooMany();
   };

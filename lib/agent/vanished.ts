@@ -81,7 +81,7 @@ export class VanishedFiles {
       if (!this.#told.has(name))
         this.#log.warn(
           { file: name },
-          `${printable(name)} is gone; what it said applies until ${new Date(at).toISOString()} (--vanished-grace): restore its ConfigMap or key or, if it is to go, put an empty file in its place`,
+          `${printable(name)} is gone; what it said applies until ${new Date(at).toISOString()} (--vanished-grace): restore its ConfigMap or key or, if it is to go, put a file in its place that contains only {}`,
         );
     this.#told = new Set(this.#missedAt.keys());
   }

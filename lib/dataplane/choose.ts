@@ -72,8 +72,7 @@ async function readEvidence(host: Host, most: number | undefined): Promise<Evide
   const answer = host.netlink?.use(async (requests) => {
     const find = (chain: string, family: Family) => requests.chain({ family, table: 'nat', chain });
     const findRules = async (chain: string, family: Family) => {
-      const reading = await readChains(requests, family, chain, undefined, most);
-      const { jumps, rules = [] } = reading.observation;
+      const { jumps, rules = [] } = await readChains(requests, family, chain, most);
       const texts = rules.map(({ spec }) => spec);
       return jumps.length > 0 || (!isOfOlderAgent(texts) && hasComments(texts));
     };

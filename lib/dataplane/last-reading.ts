@@ -62,11 +62,6 @@ export class LastReading<Found> {
     }
   }
 
-  /** What was read last, which may have changed since; undefined if nothing was remembered. */
-  last(family: Family): Found | undefined {
-    return this.#readings.get(family)?.found;
-  }
-
   /** What was read last, which is not used any more. */
   forget(family: Family): Reading<Found> | undefined {
     const reading = this.#readings.get(family);

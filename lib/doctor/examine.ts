@@ -27,6 +27,7 @@ import {
 import {
   bothModesFindings,
   foreignFindings,
+  forwardFindings,
   holderFindings,
   leftoverFindings,
   natFindings,
@@ -126,8 +127,10 @@ async function examineKernel(
       ];
     });
     await collect(() => natFindings(host, dataplane, families));
-    for (const family of families)
+    for (const family of families) {
+      await collect(() => forwardFindings(host, family), family);
       await collect(() => bothModesFindings(host, [...used, ...others], family), family);
+    }
     for (const location of others)
       await collect(async () => leftoverFindings(dataplane, location), location.family);
     return [];

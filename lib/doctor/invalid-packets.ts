@@ -4,7 +4,7 @@ import type { Host } from '../dataplane/host.ts';
 import { findCommand } from '../dataplane/iptables/detect.ts';
 import { legacyTables } from '../dataplane/iptables/legacy.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
-import type { DataplaneOptions, IptablesMode } from '../dataplane/options.ts';
+import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
 
@@ -16,22 +16,20 @@ export async function kubeProxyDropsInvalid(host: Host, family: Family): Promise
   for (const mode of ['nft', 'legacy'] as const) {
     // Running iptables-legacy would load its modules.
     if (mode === 'legacy' && !(await legacyTables(host, family))?.includes('filter')) continue;
-    const rules = await forwardRules(host, family, mode).catch((error: unknown) => {
+    try {
+      const command = await findCommand(host, mode);
+      const list = command && chainLister(host, family, mode, command.suffix);
+      const rules = await list?.('KUBE-FORWARD', 'filter');
+      if (rules?.some((rule) => DROPS_INVALID.test(rule))) return true;
+    } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;
-      return undefined;
-    });
-    if (rules?.some((rule) => DROPS_INVALID.test(rule))) return true;
+    }
   }
   return false;
 }
 
 /** Since 1.32 there can be another match between the two. */
 const DROPS_INVALID = /--ctstate INVALID .*-j DROP$/;
-
-async function forwardRules(host: Host, family: Family, mode: IptablesMode) {
-  const command = await findCommand(host, mode);
-  return command && (await chainLister(host, family, mode, command.suffix)('KUBE-FORWARD', 'filter'));
-}
 
 /** The finding that packets that conntrack refuses are to be dropped, but nothing drops them. */
 export function invalidPacketFindings(

@@ -2,7 +2,7 @@ import type { Host } from '../dataplane/host.ts';
 import { noAnswer } from '../dataplane/netlink.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { conntrackTable } from '../node/conntrack-table.ts';
-import { type ForwardingLinks, forwardingLinks } from '../node/pod-routes.ts';
+import { forwardingLinks } from '../node/pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
 import { truncatedText } from '../text/words.ts';
 import type { Finding } from './finding.ts';
@@ -11,86 +11,68 @@ export async function forwardingFindings(
   host: Host,
   families: readonly Family[],
 ): Promise<readonly Finding[]> {
-  const found = await Promise.all(
-    families.map(async (family) => {
-      const links = host.netlink && (await forwardingLinks(family).catch(noAnswer));
-      return await (family === 'IPv4' ? notForwardedIPv4(host, links) : notForwardedIPv6(host, links));
-    }),
-  );
-  return found.flat();
+  const findings: Finding[] = [];
+  for (const family of families) {
+    const known = host.netlink && (await forwardingLinks(family).catch(noAnswer));
+    // Where no pods are known, as on a node that has none yet, what the links of new ones get.
+    const names =
+      known === undefined || known.pods.length === 0 ? ['all'] : [...known.pods, ...known.uplinks];
+    const { links, off, mend } =
+      family === 'IPv4' ? await notByIPv4(host, names) : await notByIPv6(host, names, known?.uplinks);
+    if (links.length === 0) continue;
+    const which = links.includes('all') ? '' : ` that come in by ${truncatedText(links, 5, String)}`;
+    const first =
+      family === 'IPv6' && known === undefined
+        ? 'first set accept_ra=2 on a link that gets its default route by router advertisement; then '
+        : '';
+    findings.push({
+      kind: 'forwarding-off',
+      family,
+      message: `the kernel does not forward packets${which}: pods cannot reach the outside, or get no answer`,
+      evidence: off.map((name) => `${name} = 0`),
+      remedy: `${first}set it: sysctl -w ${mend.join(' ')}`,
+    });
+  }
+  return findings;
+}
+
+/** Links by which packets come in that the kernel does not forward, the settings that are off, and what to set. */
+interface NotForwarded {
+  readonly links: readonly string[];
+  readonly off: readonly string[];
+  readonly mend: readonly string[];
 }
 
 /** Whether it forwards, the kernel asks the link by which a packet comes in: that of pods or, for the answers, that to the outside. */
-async function notForwardedIPv4(host: Host, links: ForwardingLinks | undefined): Promise<readonly Finding[]> {
+async function notByIPv4(host: Host, names: readonly string[]): Promise<NotForwarded> {
   const setting = (name: string) => settingOf('ipv4', name, 'forwarding');
-  const isOff = async (name: string) => (await readSetting(host, setting(name))) === '0';
-  const names = concerned(links);
-  const off = await filter(names, isOff);
-  if (off.length === 0) return [];
+  const areOff = (some: readonly string[]) => filter(some, (name) => hasValue(host, setting(name), '0'));
+  const links = await areOff(names);
+  const off = links.map(setting);
   // Writing it again changes no link.
-  const isAll = off.length === names.length && (await isOff('all'));
-  const settings = isAll
-    ? ['net.ipv4.ip_forward']
-    : [...off, ...(await filter(['default'], isOff))].map(setting);
-  return [
-    forwardingOff(
-      'IPv4',
-      off,
-      off.map(setting),
-      settings.map((name) => `${name}=1`),
-    ),
-  ];
+  const isAll = links.length === names.length && (await areOff(['all'])).length > 0;
+  if (isAll) return { links, off, mend: ['net.ipv4.ip_forward=1'] };
+  return { links, off, mend: [...links, ...(await areOff(['default']))].map((name) => `${setting(name)}=1`) };
 }
 
 /** The kernel asks `all`, or since Linux 6.17 `force_forwarding` of the link. */
-async function notForwardedIPv6(host: Host, links: ForwardingLinks | undefined): Promise<readonly Finding[]> {
+async function notByIPv6(
+  host: Host,
+  names: readonly string[],
+  uplinks: readonly string[] = [],
+): Promise<NotForwarded> {
   const all = settingOf('ipv6', 'all', 'forwarding');
-  if ((await readSetting(host, all)) !== '0') return [];
   const force = (name: string) => settingOf('ipv6', name, 'force_forwarding');
-  const names = concerned(links);
-  const off = await filter(names, async (name) => (await readSetting(host, force(name))) !== '1');
-  if (off.length === 0) return [];
-  if (off.length < names.length)
-    return [
-      forwardingOff(
-        'IPv6',
-        off,
-        [all, ...off.map(force)],
-        off.map((name) => `${force(name)}=1`),
-      ),
-    ];
+  if (!(await hasValue(host, all, '0'))) return { links: [], off: [], mend: [] };
+  const links = await filter(names, async (name) => !(await hasValue(host, force(name), '1')));
+  if (links.length < names.length) {
+    const forced = links.map(force);
+    return { links, off: [all, ...forced], mend: forced.map((name) => `${name}=1`) };
+  }
   // With forwarding, the kernel forgets a default route that a router has advertised, unless this is 2.
-  const accept = (links?.uplinks ?? []).map((name) => settingOf('ipv6', name, 'accept_ra'));
-  const first = await filter(accept, async (name) => (await readSetting(host, name)) === '1');
-  const finding = forwardingOff('IPv6', off, [all], [...first.map((name) => `${name}=2`), `${all}=1`]);
-  if (links !== undefined) return [finding];
-  return [
-    {
-      ...finding,
-      remedy: `first set accept_ra=2 on a link that gets its default route by router advertisement; then ${finding.remedy}`,
-    },
-  ];
-}
-
-/** Where no pods are known, as on a node that has none yet, what the links of new ones get. */
-function concerned(links: ForwardingLinks | undefined): readonly string[] {
-  return links === undefined || links.pods.length === 0 ? ['all'] : [...links.pods, ...links.uplinks];
-}
-
-function forwardingOff(
-  family: Family,
-  links: readonly string[],
-  off: readonly string[],
-  settings: readonly string[],
-): Finding {
-  const which = links.includes('all') ? '' : ` that come in by ${truncatedText(links, 5, (name) => name)}`;
-  return {
-    kind: 'forwarding-off',
-    family,
-    message: `the kernel does not forward packets${which}: pods cannot reach the outside, or get no answer`,
-    evidence: off.map((name) => `${name} = 0`),
-    remedy: `set it: sysctl -w ${settings.join(' ')}`,
-  };
+  const accept = uplinks.map((name) => settingOf('ipv6', name, 'accept_ra'));
+  const first = await filter(accept, (name) => hasValue(host, name, '1'));
+  return { links, off: [all], mend: [...first.map((name) => `${name}=2`), `${all}=1`] };
 }
 
 /** The name of a setting of a link for sysctl(8), which takes a slash for a dot in the name of a link. */
@@ -98,9 +80,9 @@ function settingOf(family: 'ipv4' | 'ipv6', link: string, name: string): string 
   return `net.${family}.conf.${link.replaceAll('.', '/')}.${name}`;
 }
 
-async function readSetting(host: Host, setting: string): Promise<string | undefined> {
+async function hasValue(host: Host, setting: string, value: string): Promise<boolean> {
   const path = setting.replace(/[./]/g, (mark) => (mark === '.' ? '/' : '.'));
-  return (await host.readText(`/proc/sys/${path}`))?.trim();
+  return (await host.readText(`/proc/sys/${path}`))?.trim() === value;
 }
 
 async function filter<Item>(

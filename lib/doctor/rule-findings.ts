@@ -14,13 +14,14 @@ import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
 import { natObstacle } from '../dataplane/iptables/observe.ts';
-import { noAnswer } from '../dataplane/netlink.ts';
+import { type Netlink, noAnswer } from '../dataplane/netlink.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import { authorOf, isAccepted } from '../foreign/author.ts';
-import type { BaseChain } from '../foreign/base-chain.ts';
-import { Budget, COMMAND_LIMITS, MOST_FOUND, TooManyRules } from '../foreign/budget.ts';
+import { type BaseChain, readBaseChain } from '../foreign/base-chain.ts';
+import { Budget, COMMAND_LIMITS, MOST_CHAINS, MOST_FOUND, TooManyRules } from '../foreign/budget.ts';
 import { type Effect, findForeign } from '../foreign/find.ts';
 import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
+import { createNftReader } from '../foreign/read-nftables.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import type { Family, Policy } from '../policy/policy.ts';
@@ -94,10 +95,7 @@ async function textsBehindOwn({ name, chains }: BaseChain): Promise<readonly str
     if (outcome.kind === 'own') toOwn -= 1;
     else if (toOwn === 0 && texts.length < MOST_FOUND) texts.push(text);
   };
-  await chain.each(visit, new Budget(COMMAND_LIMITS)).catch((error: unknown) => {
-    // Whoever looks for foreign rules in it says so.
-    if (!(error instanceof TooManyRules)) noAnswer(error);
-  });
+  await chain.each(visit, new Budget(COMMAND_LIMITS)).catch(orNothing);
   return texts;
 }
 
@@ -137,6 +135,49 @@ export async function natFindings(
     findings.push({ kind: 'nat-unusable', family, message, evidence: [], remedy });
   }
   return findings;
+}
+
+/** The finding that the node forwards nothing: iptables drops what no rule accepts, and none does. Whatever is unclear is no finding. */
+export async function forwardFindings(
+  { netlink }: Pick<Host, 'netlink'>,
+  family: Family,
+): Promise<readonly Finding[]> {
+  if ((await (netlink && dropsForwarded(netlink, family).catch(orNothing))) !== true) return [];
+  const message =
+    'iptables drops all packets that the node forwards: the policy of the chain FORWARD is DROP, and no rule there accepts anything';
+  const remedy =
+    'let the CNI plugin or kube-proxy accept the packets of pods, or find out what has set the policy of FORWARD, and set it back: iptables (ip6tables) -P FORWARD ACCEPT';
+  return [{ kind: 'forward-drop', family, message, evidence: ['-P FORWARD DROP'], remedy }];
+}
+
+/** @throws {TooManyRules | NetlinkError} */
+async function dropsForwarded(netlink: Netlink, family: Family): Promise<boolean> {
+  const place = { family, table: 'filter', chain: 'FORWARD' } as const;
+  const { hook } = (await netlink.use((requests) => requests.chain(place))) ?? {};
+  if (hook?.policy !== NF_DROP) return false;
+  const budget = new Budget(COMMAND_LIMITS);
+  const reader = createNftReader(netlink, place, family, '', budget);
+  const base = await readBaseChain({ chainText: '', family, name: place.chain }, MOST_CHAINS.nft, reader);
+  let isClear = base?.unread.length === 0 && base.cutBy === undefined;
+  for (const chain of base?.chains.values() ?? [])
+    await chain.each((rule) => {
+      isClear &&= acceptsNothing(rule);
+    }, budget);
+  return isClear;
+}
+
+const NF_DROP = 0;
+
+/** A target in brackets, which has no words, may be one that accepts, such as a queue. */
+function acceptsNothing({ outcome, text }: Rule): boolean {
+  if (outcome.kind === 'else') return / (?:-j DROP|drop)$/.test(text);
+  if (outcome.kind === 'goes on') return !outcome.isGuess && !text.includes('[target ');
+  return ['returns', 'jump', 'goto'].includes(outcome.kind);
+}
+
+/** For whoever can do without rules that cannot be read: whoever looks for foreign rules says so. */
+function orNothing(error: unknown): undefined {
+  if (!(error instanceof TooManyRules)) noAnswer(error);
 }
 
 /**

@@ -20,11 +20,8 @@ interface Limits {
   readonly chain?: MostRules;
 }
 
-/** Bytes that all tools of one reading print. */
-export const OUTPUT_BYTES = 8 * 1024 * 1024;
-
-/** Bytes that one tool prints, because it is parsed at once: 4 MiB block this process for up to 100 ms. */
-export const ONE_OUTPUT_BYTES = 4 * 1024 * 1024;
+/** Bytes that all tools of one reading print. What one prints is parsed at once: this much blocks this process for up to 100 ms. */
+export const OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /** What is read of one set over netlink. */
 export const MOST_ELEMENTS = 4_000;
@@ -130,8 +127,6 @@ export class Budget {
       run: async (file, args, input) => {
         const result = await host.run(file, args, input);
         this.#outputBytes -= result.stdout.length;
-        if (result.stdout.length > ONE_OUTPUT_BYTES)
-          throw new TooManyRules(`${ONE_OUTPUT_BYTES} bytes in a chain`);
         if (this.#outputBytes < 0) throw new TooManyRules(`${OUTPUT_BYTES} bytes`);
         return result;
       },

@@ -13,6 +13,7 @@ import {
 } from '../cidr/ranges.ts';
 import { MULTICAST } from '../cidr/reserved.ts';
 import { type Condition, leavesBy, type Rule } from '../dataplane/rule.ts';
+import { translatedAddress } from '../dataplane/translation.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { allowedSources, notMasqueradedDestinations } from '../policy/flatten.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -20,7 +21,7 @@ import type { Advice } from '../text/advice.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { truncated, truncatedText } from '../text/words.ts';
 import { type Author, authorOf, isAccepted, UNKNOWN_ID } from './author.ts';
-import type { BaseChain, ReadChain } from './base-chain.ts';
+import type { BaseChain } from './base-chain.ts';
 import { AGENT_LIMITS, Budget, MOST_FINDINGS, MOST_FOUND, TooManyRules } from './budget.ts';
 import { type ReachedRule, visitDeciding } from './reach.ts';
 import type { NodeRules } from './read-node.ts';
@@ -177,17 +178,8 @@ export async function explainForeign(
     if (!isFor) return { ...rule, destinations: nothing(family) };
     return { ...rule, conditions: rule.conditions.filter((_, index) => answers[index] === undefined) };
   };
-  const narrowed = baseChains
-    .filter((base) => base.family === family)
-    .map((base): BaseChain => {
-      const chains = [...base.chains].map(([name, chain]): [string, ReadChain] => {
-        const each: ReadChain['each'] = (visit, spent) => chain.each((rule) => visit(narrow(rule)), spent);
-        return [name, { ...chain, each }];
-      });
-      return { ...base, chains: new Map(chains) };
-    });
   const interest = { inside: only, outside: only, isOwn };
-  const { rules, unread: more } = await findForeignRules(narrowed, interest, budget);
+  const { rules, unread: more } = await findForeignRules(baseChains, interest, budget, narrow);
   return {
     masquerading: rules.filter(({ effect }) => effect === 'masquerades' || effect === 'rewrites'),
     exempting: rules.filter(({ effect }) => effect !== 'masquerades'),
@@ -203,28 +195,33 @@ function meet(a: RangeSet, b: RangeSet): boolean {
   return intersection(a, b).ranges.length > 0;
 }
 
-/** The rules that may decide otherwise than they should: all, or those found within the budget. */
+/**
+ * The rules that may decide otherwise than they should: all, or those found within the budget.
+ *
+ * @param narrow what a rule asks of the packets in question
+ */
 export async function findForeignRules(
   baseChains: readonly BaseChain[],
   interest: Interest,
   budget = new Budget(AGENT_LIMITS),
+  narrow?: (rule: Rule) => Rule,
 ): Promise<{ readonly rules: readonly ForeignRule[]; readonly unread: readonly string[] }> {
   const rules = new Map<string, ForeignRule>();
   const unread: string[] = [];
   for (const base of baseChains) {
     if (base.family !== interest.inside.family) continue;
+    const visit = (reached: ReachedRule): void => {
+      if (base.isFilter && reached.effect !== 'rewrites') return;
+      for (const effect of effectsOf(reached, interest)) {
+        const destinations = intersection(reached.destinations, wantedBy(effect, interest));
+        if (destinations.ranges.length === 0 || isHarmless(reached, effect, interest)) continue;
+        const rule = foreignRule(base, reached, effect, destinations);
+        rules.set(rule.key, rule);
+        if (rules.size > MOST_FOUND) throw new TooManyRules(`${MOST_FOUND} that decide otherwise`);
+      }
+    };
     try {
-      await visitDeciding(base, budget, (reached) => {
-        if (base.isFilter && reached.effect !== 'rewrites') return;
-        for (const effect of effectsOf(reached, interest)) {
-          const wanted = wantedBy(effect, interest);
-          const destinations = intersection(reached.destinations, wanted);
-          if (destinations.ranges.length === 0 || isHarmless(reached, effect, interest)) continue;
-          const rule = foreignRule(base, reached, effect, destinations);
-          rules.set(rule.key, rule);
-          if (rules.size > MOST_FOUND) throw new TooManyRules(`${MOST_FOUND} that decide otherwise`);
-        }
-      });
+      await visitDeciding(base, budget, visit, narrow);
     } catch (error) {
       if (error instanceof NetlinkError) unread.push(`${base.chainText}: ${error.message}`);
       else if (error instanceof TooManyRules)
@@ -246,8 +243,7 @@ function effectsOf({ effect, rule, isBeforeOwn }: ReachedRule, { isOwn }: Intere
   // Of another base chain, what the agent's chain does not follow, its rules see all the same.
   if (effect !== 'masquerades') return isBeforeOwn ? ['exempts'] : [];
   const to = rule.outcome.kind === 'masquerades' ? rule.outcome.to : undefined;
-  const address =
-    to === undefined ? undefined : (parseAddress(to) ?? parseAddress(to.replace(/^\[|\]?:\d.*$/g, '')));
+  const address = parseAddress(translatedAddress(to ?? '') ?? '');
   const replaces = to !== undefined && (address === undefined || !isOwn(address));
   return replaces && isBeforeOwn !== false ? [effect, 'exempts'] : [effect];
 }

@@ -37,12 +37,14 @@ export interface ReachedRule extends PacketSet {
  * Visits the rules that decide about packets that may reach them. It takes each chain once, with the packets of all rules that
  * lead to it together, so it may name more packets than reach a rule, never fewer.
  *
+ * @param narrow what a rule asks of the packets in question
  * @throws {TooManyRules | NetlinkError}
  */
 export async function visitDeciding(
   base: BaseChain,
   budget: Budget,
   visit: (reached: ReachedRule) => void,
+  narrow = (rule: Rule) => rule,
 ): Promise<void> {
   const order = callersFirst(base);
   const leading = chainsToOwn(base, order);
@@ -55,19 +57,19 @@ export async function visitDeciding(
     isLast: true,
   };
   const entering = new Map<string, PacketSet>([[base.name, start]]);
-  const reach = ({ rule, ...next }: Reached): void => {
+  const reach = ({ rule, ...packets }: Reached): void => {
     const effect = EFFECTS[rule.outcome.kind];
-    if (effect !== undefined) visit({ rule, effect, ...next });
+    if (effect !== undefined) visit({ rule, effect, ...packets });
     if (!('chain' in rule.outcome)) return;
     const other = entering.get(rule.outcome.chain);
-    entering.set(rule.outcome.chain, other === undefined ? next : together(other, next));
+    entering.set(rule.outcome.chain, other === undefined ? packets : together(other, packets));
   };
   for (const name of order) {
     const packets = entering.get(name);
     if (packets === undefined) continue;
     const chain = base.chains.get(name);
     const walk = new Walk(packets, leadingToOwn(chain, leading), reach);
-    await chain?.each((rule) => walk.meet(rule, leadsToOwn(rule, leading)), budget);
+    await chain?.each((rule) => walk.meet(narrow(rule), leadsToOwn(rule, leading)), budget);
     await budget.work(() => walk.end());
   }
 }
@@ -133,7 +135,7 @@ class Walk {
   meet(rule: Rule, leadsToOwn: boolean): void {
     if (leadsToOwn) this.#toOwn -= 1;
     this.#tell(rule, [...this.#packets.path, rule]);
-    if (GOING_ON.includes(rule.outcome.kind)) return;
+    if (!ENDING.includes(rule.outcome.kind)) return;
     this.#taken.take(rule);
     const opposite = oppositeOf(rule);
     if (opposite !== undefined)
@@ -151,12 +153,12 @@ class Walk {
   #tell(rule: Rule, path: readonly Rule[]): void {
     const { destinations, conditions, isBeforeOwn, isLast } = this.#packets;
     const { kind } = rule.outcome;
+    const effect = EFFECTS[kind];
     const isFollowed = this.#toOwn > 0;
-    if (!LEADING_ON.includes(kind)) {
-      // Thousands of rules that return from a chain of another agent decide nothing.
-      if (kind === 'returns' && !isLast) return;
-      if (EFFECTS[kind] === undefined || (isBeforeOwn !== true && !isFollowed)) return;
-    }
+    if (effect === undefined && !('chain' in rule.outcome)) return;
+    // Thousands of rules that return from a chain of another agent decide nothing.
+    if (kind === 'returns' && !isLast) return;
+    if (effect === 'ends' && isBeforeOwn !== true && !isFollowed) return;
     const reached = {
       rule,
       destinations: intersection(destinations, this.#taken.leftFor(rule)),
@@ -176,10 +178,8 @@ function oppositeOf({ conditions, destinations }: Rule): Condition | undefined {
   return takesAll ? condition?.opposite : undefined;
 }
 
-/** What is of interest wherever the agent's own chain is. */
-const LEADING_ON: readonly Outcome['kind'][] = ['jump', 'goto', 'masquerades', 'untracks', 'rewrites'];
-/** After these, packets go on in the same chain. */
-const GOING_ON: readonly Outcome['kind'][] = ['jump', 'own', 'goes on', 'untracks', 'rewrites'];
+/** After others, packets go on in the same chain. */
+const ENDING: readonly Outcome['kind'][] = ['goto', 'masquerades', 'ends', 'returns', 'else'];
 
 function distinct(conditions: readonly Condition[]): readonly Condition[] {
   return [...new Map(conditions.map((one) => [one.text, one])).values()];

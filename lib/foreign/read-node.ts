@@ -66,8 +66,12 @@ export async function readNode(
   const listed = all?.filter((base) => !base.isFilter || (options.withFilters && !isOfIptables(base)));
   const unread = listed === undefined ? [`nftables: ${withoutNetlink(host)}`] : [];
   const baseChains: BaseChain[] = [];
-  for (const one of families.flatMap((family) => basesOf(reader, family, listed))) {
-    const base = await readIfThere(unread, one);
+  for (const { isOwn, read } of families.flatMap((family) => basesOf(reader, family, listed))) {
+    const base = await read().catch((error: unknown): undefined => {
+      if (!(error instanceof DataplaneError) || (isOwn && !error.meansNoRules)) throw error;
+      // Rules that the kernel does not know cannot be there.
+      if (error.failure !== 'unsupported') unread.push(error.message);
+    });
     if (base === undefined) continue;
     baseChains.push(base);
     if (base.cutBy === undefined) continue;
@@ -75,11 +79,10 @@ export async function readNode(
     break;
   }
   unread.push(...baseChains.flatMap((base) => base.unread.map((what) => `${base.chainText}: ${what}`)));
-  const skipped = families.flatMap((family) =>
-    nativeChains(family, listed)
-      .filter(isSkipped)
-      .map((base) => ({ family, base })),
-  );
+  const skipped = families.flatMap((family) => {
+    const bases = nativeChains(family, listed).filter(({ table }) => table === SKIPPED_TABLE);
+    return bases.map((base) => ({ family, base }));
+  });
   return {
     baseChains,
     unread: [...new Set(unread)],
@@ -106,7 +109,7 @@ function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | u
   const { mode } = reader.options.iptables ?? {};
   const isByText = listed === undefined && mode === 'nft';
   const native = nativeChains(family, listed)
-    .filter((one) => !isSkipped(one))
+    .filter(({ table }) => table !== SKIPPED_TABLE)
     .map((one) => ({ isOwn: false, read: () => readNative(reader, family, one) }));
   const byText = isByText ? [{ isOwn: true, read: () => readNftMode(reader, family) }] : [];
   const legacy = { isOwn: mode === 'legacy', read: () => readLegacyMode(reader, family, 'nat') };
@@ -115,40 +118,23 @@ function basesOf(reader: Reader, family: Family, listed: readonly NatChain[] | u
   return legacy.isOwn ? [legacy, raw, ...native] : [...byText, ...native, legacy, raw];
 }
 
-/** The base chains in nf_tables that packets of the family meet, without those of the agent; that of iptables first. */
+/**
+ * The base chains in nf_tables that packets of the family meet, without those of the agent: that of iptables first, those of type
+ * filter last, because the budget may not suffice for all.
+ */
 function nativeChains(family: Family, listed: readonly NatChain[] = []): readonly NatChain[] {
   const families: readonly string[] = [family, 'inet'];
+  const rankOf = (base: NatChain) =>
+    base.isFilter ? -1 : Number(isOfIptables(base) && base.table === 'nat');
   return listed
     .filter((base) => ![TABLE, INTERIM_TABLE].includes(base.table) && families.includes(base.family))
-    .toSorted((a, b) => rankOf(b, family) - rankOf(a, family));
+    .toSorted((a, b) => rankOf(b) - rankOf(a));
 }
 
-/** That of iptables first, those of type filter last: the budget may not suffice for all. */
-function rankOf(base: NatChain, family: Family): number {
-  return base.isFilter ? -1 : Number(isIptables(base, family));
-}
-
-/** Whether it is a chain of type filter that iptables-nft has made. */
+/** Whether it is a chain that iptables-nft has made, which keeps its tables in nf_tables as `ip nat`, `ip6 nat` and so on. */
 function isOfIptables({ family, table, chain }: NatChain): boolean {
-  return (
-    family !== 'inet' && /^(?:raw|mangle|filter|security)$/.test(table) && /^P(?:RE|OST)ROUTING$/.test(chain)
-  );
-}
-
-function isSkipped({ table }: NatChain): boolean {
-  return table === SKIPPED_TABLE;
-}
-
-async function readIfThere(unread: string[], { isOwn, read }: Base): Promise<BaseChain | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!(error instanceof DataplaneError)) throw error;
-    if (isOwn && !['missing', 'unsupported'].includes(error.failure)) throw error;
-    // Rules that the kernel does not know cannot be there.
-    if (error.failure !== 'unsupported') unread.push(error.message);
-    return undefined;
-  }
+  const isTable = /^(?:raw|mangle|nat|filter|security)$/.test(table);
+  return family !== 'inet' && isTable && /^P(?:RE|OST)ROUTING$/.test(chain);
 }
 
 function skippedText({ family, table }: NatChain): string {
@@ -161,14 +147,11 @@ interface Reader {
   readonly budget: Budget;
 }
 
-/** The chains of iptables-nft, by the names of their tables in nf_tables. */
-const OF_IPTABLES: readonly string[] = [`nat ${POSTROUTING}`, 'raw PREROUTING'];
-
-function chainTextOf({ family, table, chain }: NatChain): string {
-  const name = `${table} ${chain}`;
-  return family !== 'inet' && OF_IPTABLES.includes(name)
-    ? `${COMMANDS[family]} (nft) ${name}`
-    : `nftables ${TABLE_FAMILIES[family].word} ${name}`;
+function chainTextOf(base: NatChain): string {
+  const { family, table, chain } = base;
+  return family !== 'inet' && isOfIptables(base)
+    ? `${COMMANDS[family]} (nft) ${table} ${chain}`
+    : `nftables ${TABLE_FAMILIES[family].word} ${table} ${chain}`;
 }
 
 const COMMANDS = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
@@ -185,11 +168,6 @@ async function readNative(
   const chain = { chainText: chainTextOf(base), family, name, isFilter, isAfterOwn: priority > own };
   const rules = createNftReader(host.netlink, base, family, options.ownChain, budget);
   return await readBaseChain(chain, MOST_CHAINS.nft, rules);
-}
-
-/** Whether it is a chain of iptables-nft, which keeps its tables in nf_tables as `ip nat` and `ip6 nat`. */
-function isIptables({ family: tableFamily, table, chain }: NatChain, family: Family): boolean {
-  return tableFamily === family && table === 'nat' && chain === POSTROUTING;
 }
 
 /** POSTROUTING of iptables-nft without netlink: no other chain is listed, because nobody knows whether that fits in memory. */
@@ -211,7 +189,9 @@ async function readLegacyMode(
   family: Family,
   table: 'nat' | 'raw',
 ): Promise<BaseChain | undefined> {
-  const inUse = await isLegacyInUse(host, options, family, table);
+  const isOwn = table === 'nat' && options.iptables?.mode === 'legacy';
+  // Only root may know. To list a table that is not in use would make it.
+  const inUse = isOwn || (await legacyTables(host, family))?.includes(table);
   if (inUse === false) return undefined;
   const suffix = await suffixOf(host, options, 'legacy');
   if (suffix !== undefined) {
@@ -222,17 +202,6 @@ async function readLegacyMode(
   if (inUse === undefined) return undefined;
   const message = `iptables-legacy is in use (${family}), but is not installed here`;
   throw new DataplaneError('missing', message, 'install it, or use an image that has it');
-}
-
-/** Whether a table of the legacy mode is in use; undefined if only root may know. To list a table that is not would make it. */
-async function isLegacyInUse(
-  host: Host,
-  { iptables }: NodeOptions,
-  family: Family,
-  table: 'nat' | 'raw',
-): Promise<boolean | undefined> {
-  if (table === 'nat' && iptables?.mode === 'legacy') return true;
-  return (await legacyTables(host, family))?.includes(table);
 }
 
 function baseOfIptables(

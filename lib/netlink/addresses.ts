@@ -13,12 +13,21 @@ export interface InterfaceAddress {
   readonly isDeprecated: boolean;
   /** Whether the link had another address of the same network before or, of IPv6, whether it is temporary (RFC 8981). */
   readonly isSecondary: boolean;
+  /** Whether another host may have this address of IPv6: the search for a duplicate goes on, or has found one (RFC 4862). */
+  readonly isUnsure: boolean;
 }
 
 /** linux/rtnetlink.h and linux/if_addr.h. */
 const RTM = { newAddress: 20, getAddress: 22 } as const;
 const IFA = { address: 1, local: 2 } as const;
-const IFA_F = { secondary: 0x01, deprecated: 0x20 } as const;
+/** An optimistic address may be used while the search goes on. */
+const IFA_F = {
+  secondary: 0x01,
+  optimistic: 0x04,
+  dadFailed: 0x08,
+  deprecated: 0x20,
+  tentative: 0x40,
+} as const;
 const IFADDRMSG_BYTES = 8;
 
 /**
@@ -47,5 +56,7 @@ function readAddress({ payload: { bytes, start, end } }: Message): readonly Inte
   if (family === undefined || address === undefined) return [];
   const value = unsigned(address, NFPROTO[family].bytes);
   const has = (flag: number) => (flags & flag) !== 0;
-  return [{ family, value, length, isDeprecated: has(IFA_F.deprecated), isSecondary: has(IFA_F.secondary) }];
+  const isUnsure = has(IFA_F.dadFailed) || (has(IFA_F.tentative) && !has(IFA_F.optimistic));
+  const isDeprecated = has(IFA_F.deprecated);
+  return [{ family, value, length, isDeprecated, isSecondary: has(IFA_F.secondary), isUnsure }];
 }

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { ADDRESS_BITS, type Address, type Family, type OwnAddress, parseAddress } from '../cidr/address.ts';
 import { isIn, isInSome, rangeOf, rangeSet } from '../cidr/ranges.ts';
@@ -16,16 +15,17 @@ import { ExhaustedError, errorMessage, isExhausted, SystemError } from '../text/
  * @throws {SystemError} if they cannot be read
  */
 export function usableSourceAddresses(): readonly OwnAddress[] {
-  const unsure = unsureAddresses();
+  const assigned = overNetlink(allAddresses, linkAddresses);
   const added = routes()
     .filter(({ family, length, isOfLink }) => !isOfLink && length === ADDRESS_BITS[family])
     .map(({ family, address: value }) => ({ family, value }));
+  const unsure = new Set(assigned.filter(({ isUnsure }) => isUnsure).map(keyOf));
   const usable = [...linkAddresses(), ...added].filter(
-    ({ family, value }) =>
-      !UNUSABLE_AS_SOURCE[family].some(({ prefix }) => isIn(value, rangeOf(prefix))) &&
-      !(family === 'IPv6' && unsure.has(value)),
+    (one) =>
+      !UNUSABLE_AS_SOURCE[one.family].some(({ prefix }) => isIn(one.value, rangeOf(prefix))) &&
+      !unsure.has(keyOf(one)),
   );
-  const ranks = ranksOfAddresses();
+  const ranks = ranksOf(assigned);
   const unique = new Map(usable.map(({ family, value }) => [keyOf({ family, value }), { family, value }]));
   return Array.from(unique, ([key, address]) => ({ ...address, rank: ranks.get(key) ?? RANK.noLink }));
 }
@@ -44,10 +44,9 @@ const RANK = { host: 1, secondary: 2, deprecated: 4, noLink: 8 } as const;
  * The ranks of the addresses of links, by their keys. A virtual address that comes and goes (VRRP) is mostly secondary, deprecated
  * or a host prefix; but on some clouds the only address is a host prefix. Without netlink only the prefixes are known.
  */
-function ranksOfAddresses(): ReadonlyMap<string, number> {
+function ranksOf(assigned: readonly InterfaceAddress[]): ReadonlyMap<string, number> {
   const ranks = new Map<string, number>();
-  const addresses = overNetlink(allAddresses, linkAddresses);
-  for (const { family, value, length, isDeprecated, isSecondary } of addresses) {
+  for (const { family, value, length, isDeprecated, isSecondary } of assigned) {
     const rank =
       (length === ADDRESS_BITS[family] ? RANK.host : 0) +
       (isSecondary ? RANK.secondary : 0) +
@@ -110,7 +109,8 @@ function linkAddresses(): readonly InterfaceAddress[] {
   return links.flatMap(({ address, cidr }) => {
     const parsed = parseAddress(address);
     const length = Number(cidr?.split('/')[1]);
-    return parsed === undefined ? [] : [{ ...parsed, length, isDeprecated: false, isSecondary: false }];
+    const flags = { isDeprecated: false, isSecondary: false, isUnsure: false };
+    return parsed === undefined ? [] : [{ ...parsed, length, ...flags }];
   });
 }
 
@@ -122,30 +122,5 @@ function interfaces(): readonly NetworkInterfaceInfo[] {
     // Of the errors of getifaddrs(3), Node knows the number, but not the name.
     if (!(error instanceof Error && 'errno' in error)) throw error;
     throw kernelError(Math.abs(Number(error.errno)), 'list addresses of links');
-  }
-}
-
-/** linux/if_addr.h: the address failed the search for a duplicate, or that search goes on and it may not be used yet. */
-const IFA_F = { OPTIMISTIC: 0x04, DADFAILED: 0x08, TENTATIVE: 0x40 } as const;
-
-/** IPv6 addresses that another host may have: tentative ones, and those that failed the search for a duplicate. */
-function unsureAddresses(): ReadonlySet<bigint> {
-  const unsure = new Set<bigint>();
-  for (const line of readText('/proc/net/if_inet6').split('\n')) {
-    const [digits = '', , , , flags = ''] = line.split(' ');
-    const bits = Number.parseInt(flags, 16);
-    const isTentative = (bits & IFA_F.TENTATIVE) !== 0 && (bits & IFA_F.OPTIMISTIC) === 0;
-    if (isTentative || (bits & IFA_F.DADFAILED) !== 0) unsure.add(BigInt(`0x${digits}`));
-  }
-  return unsure;
-}
-
-/** Empty if the kernel has no IPv6. */
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    if (isExhausted(error)) throw new ExhaustedError(`${CANNOT_READ}: ${errorMessage(error)}`);
-    return '';
   }
 }

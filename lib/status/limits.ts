@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import type { Server, Socket } from 'node:net';
+import { maxOpenFiles } from './open-files.ts';
 
 /** The limits on what anyone who reaches a port can cost. One connection is for one request. */
 export const LIMITS = {
@@ -58,10 +58,6 @@ export function limitConnections(server: Server, lifeMs: number, onLate: (socket
 /** Whether there is no place for another connection: some of the open files are for the tools that the agent runs. */
 function isFull(count: number): boolean {
   if (count < LIMITS.leastConnections || count >= LIMITS.connections) return count >= LIMITS.connections;
-  try {
-    const [, files] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    return count >= Number(files) / 4;
-  } catch {
-    return true;
-  }
+  // Also if the limit cannot be read because there are none.
+  return !(count < maxOpenFiles() / 4);
 }

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { printable } from '../text/escape.ts';
+import { maxOpenFiles, openFiles } from './open-files.ts';
 
 interface Definition {
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -179,7 +180,7 @@ const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram } as const;
 /** From 1 ms to 30 s, which is the default of --sync-timeout. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** The metrics for Prometheus: those of the table, and three of the process. */
+/** The metrics for Prometheus: those of the table, and five of the process. */
 export class Metrics {
   readonly #registry = new Registry();
 
@@ -260,6 +261,16 @@ function measureProcess(registry: Registry): void {
   });
   const started = { name: 'process_start_time_seconds', help: 'Time of the start of the agent.', registers };
   new Gauge(started).set(performance.timeOrigin / 1000);
+  const mostFiles = { name: 'process_max_fds', help: 'Files that the agent may have open.', registers };
+  new Gauge(mostFiles).set(maxOpenFiles());
+  new Gauge({
+    name: 'process_open_fds',
+    help: 'Files that the agent has open, sockets among them.',
+    registers,
+    collect() {
+      this.set(openFiles());
+    },
+  });
 }
 
 /** The labels with their values printable: names of files reach the terminal of whoever runs curl. */

@@ -67,8 +67,7 @@ export function createFlowWatch(
     using conntrack = open();
     const rules = { verdict, isOwn: createIsLocal() };
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
-    const expected = Math.min(conntrack.flowCount(), MOST_FLOWS);
-    const ports = asked.countsPorts ? new PortCounter(expected, toPorts, rules.isOwn) : undefined;
+    const ports = asked.countsPorts ? new PortCounter(toPorts, rules.isOwn) : undefined;
     const deletes = asked.reports && mode === 'delete-udp';
     const toDelete: Flow[] = [];
     const take = (flow: Flow): void => {

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { ENVIRONMENT, NODE_FLAGS } from '../../build/launch.ts';
+import { REPOSITORY } from '../../build/repository.ts';
 import { run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { cycloneDxErrors } from './cyclonedx.ts';
@@ -175,10 +176,11 @@ export function contents(get: () => ImageLab): void {
   it('tell by annotations what they are, and start the agent without a shell', async () => {
     const { Created: created, Config: config } = await inspect();
     const labels = Object.entries(config.Labels).map(([name, value]) => [name.split('.').at(-1), value]);
-    const { description, revision, source: _, ...rest } = Object.fromEntries(labels);
+    const { description, revision, ...rest } = Object.fromEntries(labels);
     assert.deepEqual(rest, {
       title: 'ip-masq-agent',
       licenses: 'Apache-2.0',
+      source: `https://github.com/${REPOSITORY}`,
       version: get().version,
       created,
     });

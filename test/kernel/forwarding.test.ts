@@ -11,10 +11,11 @@ const LIB = new URL('../../lib/', import.meta.url);
 const ADVERTISE = fileURLToPath(new URL('../lab/router-advertisement.pl', import.meta.url));
 
 const SCRIPT = `
-  const [{ forwardingFindings }, { systemHost }, { Netlink, ownSockets }] = await Promise.all(
-    ['doctor/machine-findings.ts', 'dataplane/host.ts', 'dataplane/netlink.ts'].map((path) => import(${JSON.stringify(LIB)} + path)));
+  const [{ forwardingFindings }, { forwardFindings }, { systemHost }, { Netlink, ownSockets }] = await Promise.all(
+    ['doctor/machine-findings.ts', 'doctor/rule-findings.ts', 'dataplane/host.ts', 'dataplane/netlink.ts'].map((path) => import(${JSON.stringify(LIB)} + path)));
   const host = systemHost(10_000, new Netlink(ownSockets, () => {}));
-  console.log(JSON.stringify(await forwardingFindings(host, [process.argv[1]])));`;
+  const [, family] = process.argv;
+  console.log(JSON.stringify([...await forwardingFindings(host, [family]), ...await forwardFindings(host, family)]));`;
 
 const SERVER = `require('node:net').createServer((socket) => socket.end()).listen(80, '::', () => console.log('ready'));`;
 const CLIENT = `
@@ -75,6 +76,30 @@ describe('whether the kernel forwards packets of pods', () => {
         assert.ok(await reaches(pod, family), remedy);
       }
       assert.equal(await hasDefault(node), hadDefault);
+    });
+
+  for (const family of FAMILIES)
+    it(`is known if iptables drops what it forwards, ${family}`, async () => {
+      await using node = await createBox();
+      await using pod = await createNeighbour(node);
+      await using outside = await createNeighbour(node);
+      await join(node, pod, outside);
+      const server = outside.spawn(process.execPath, ['--eval', SERVER], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      if (server.stdout !== null) await once(server.stdout, 'data');
+      for (const path of ['ipv4/ip_forward', 'ipv6/conf/all/forwarding'])
+        await node.run('tee', [`/proc/sys/net/${path}`], { input: '1' });
+      const iptables = (...args: readonly string[]) =>
+        succeed(node.run(family === 'IPv4' ? 'iptables-nft' : 'ip6tables-nft', args));
+      const kinds = async () => (await findings(node, family)).map(({ kind }) => kind);
+      await iptables('-N', 'THEIRS');
+      await iptables('-A', 'FORWARD', '-j', 'THEIRS');
+      assert.deepEqual([await reaches(pod, family), await kinds()], [true, []]);
+      await iptables('-P', 'FORWARD', 'DROP');
+      assert.deepEqual([await reaches(pod, family), await kinds()], [false, ['forward-drop']]);
+      await iptables('-A', 'THEIRS', '-j', 'ACCEPT');
+      assert.deepEqual([await reaches(pod, family), await kinds()], [true, []]);
     });
 
   it('is asked of all links together if no pods are known', async () => {

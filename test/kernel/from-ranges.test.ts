@@ -164,7 +164,11 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
 
     const unlisted = '(rules that iptables cannot list)';
     // The kernel takes a loop in a chain that nothing leads to.
-    for (const rule of ['-j MASQUERADE', `-j ${second}`, ...(kind === 'nft' ? [unlisted] : [])])
+    for (const rule of [
+      '-j MASQUERADE',
+      `-j ${second}`,
+      ...(kind === 'nft' && withNetlink ? [unlisted] : []),
+    ])
       it(`leave a second chain with ${rule}, to which nothing leads, to a sync, which rewrites nothing else`, async () => {
         await using lab = await createLab(kind, family, withNetlink);
         await settle(lab.dataplane, lab.anywhere);
@@ -180,7 +184,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
         assert.equal(plan.remakes, false);
         assert.deepEqual(
           plan.removed.map(({ text }) => text),
-          [withNetlink && rule === unlisted ? '[numgen] [byteorder] [cmp] -j ACCEPT' : rule],
+          [rule === unlisted ? '[numgen random mod 2 < 1] -j ACCEPT' : rule],
         );
         await settle(dataplane, lab.anywhere);
         assert.equal(await lab.listing(), before);

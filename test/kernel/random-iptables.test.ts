@@ -3,6 +3,8 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { secondChain } from '../../lib/dataplane/iptables/chain.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { iptablesRule } from '../../lib/dataplane/iptables/nft-rule.ts';
+import { isWritable } from '../../lib/dataplane/iptables/rule.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { targetOf } from '../../lib/netlink/expressions.ts';
@@ -90,12 +92,17 @@ async function createNode(kind: BoxKind, family: Family) {
       }
     },
     empty: () => netlink.commit([{ kind: 'delete table', ...nat }]).catch(() => {}),
-    /** The rules of the agent's chains, and those of POSTROUTING that lead to the first, without handles and counts. */
+    /**
+     * The rules of the agent's chains, and those of POSTROUTING that lead to the first, without handles and counts. Jumps that
+     * iptables-restore cannot read back are left alone.
+     */
     async state() {
-      const own = (await netlink.rules(nat)).filter(
-        ({ chain, expressions }) =>
-          CHAINS.some((name) => name === chain) || (chain === POSTROUTING && targetOf(expressions) === CHAIN),
-      );
+      const own = (await netlink.rules(nat)).filter((rule) => {
+        if (CHAINS.some((name) => name === rule.chain)) return true;
+        const { spec, isExact } = iptablesRule(family, rule);
+        const isJump = rule.chain === POSTROUTING && targetOf(rule.expressions) === CHAIN;
+        return isJump && isExact && isWritable(spec);
+      });
       return JSON.parse(toText(Object.groupBy(own, ({ chain }) => chain)), (key, value) =>
         ['handle', 'packets', 'bytes'].includes(key) ? 0 : value,
       );

@@ -53,14 +53,6 @@ const IPTABLES = {
     found: ['jump outdated'],
     script: restore(`-I POSTROUTING 1 -j ${CHAIN}`, `-A POSTROUTING -p udp -g ${CHAIN}`),
   },
-  'jumps with comments that no input of iptables-restore can hold, between foreign rules': {
-    found: ['jump outdated'],
-    script: iptables(
-      `-I POSTROUTING 1 -m comment --comment 'line\nbreak' -j ${CHAIN}`,
-      // printf makes the byte 0xff, which is not UTF-8.
-      `-A POSTROUTING -m comment --comment "$(printf 'a\\377"b')" -g ${CHAIN}`,
-    ),
-  },
   'a deleted chain': {
     found: ['no readable chain', 'jump missing'],
     script: restore(`:${CHAIN} - [0:0]`, `-D POSTROUTING ${JUMP}`, `-X ${CHAIN}`),

@@ -65,17 +65,14 @@ function matches(family: Family): readonly fc.Arbitrary<string>[] {
   const text = fc.string({ unit: fc.constantFrom(...'aZ0_-. "\'\\:→'), minLength: 1, maxLength: 40 });
   const comment = text.map((one) => `-m comment --comment "${one.replace(/["\\]/g, '\\$&')}"`);
   const sides = fc.array(fc.constantFrom('src', 'dst'), { minLength: 1, maxLength: 3 });
-  const limit = fc.tuple(fc.integer({ min: 1, max: 10_000 }), fc.constantFrom('sec', 'min', 'hour', 'day'));
   return [
     inverted('--mark', mark, '-m mark'),
     inverted('--mark', mark, '-m connmark'),
     inverted('--dst-type', types, '-m addrtype'),
     inverted('--src-type', types, '-m addrtype'),
     inverted('--ctstate', states, '-m conntrack'),
-    inverted('--ctorigdst', address(family), '-m conntrack'),
     inverted('--state', states, '-m state'),
     inverted('--uid-owner', fc.nat(0xffff), '-m owner'),
-    inverted('--mac-source', fc.constantFrom('00:11:22:33:44:55', 'fe:ff:ff:00:00:01'), '-m mac'),
     inverted(
       '--probability',
       fc.nat(10_000).map((one) => one / 10_000),
@@ -86,7 +83,6 @@ function matches(family: Family): readonly fc.Arbitrary<string>[] {
       sides.map((some) => `S-${family} ${some.join()}`),
       '-m set',
     ),
-    limit.map((parts) => `-m limit --limit ${parts.join('/')}`),
     comment,
     comment,
   ];
@@ -96,20 +92,10 @@ function matchesOf(protocol: string): readonly fc.Arbitrary<string>[] {
   if (protocol !== 'tcp' && protocol !== 'udp') return [];
   const load = `-m ${protocol}`;
   const list = fc.array(ports, { minLength: 1, maxLength: 5 }).map((some) => some.join());
-  const flags = fc.tuple(...[0, 1].map(() => fc.subarray(['SYN', 'ACK', 'RST'], { minLength: 1 })));
   return [
     inverted('--sport', ports, load),
     inverted('--dport', ports, load),
     inverted('--dports', list, '-m multiport'),
-    ...(protocol === 'tcp'
-      ? [
-          inverted(
-            '--tcp-flags',
-            flags.map((both) => both.map((some) => some.join()).join(' ')),
-            load,
-          ),
-        ]
-      : []),
   ];
 }
 
@@ -124,8 +110,6 @@ function target(family: Family, protocol: string): fc.Arbitrary<string> {
     fc.constantFrom('', '-j RETURN', '-j ACCEPT', '-g Y', '-j Y'),
     random.map((words) => `-j MASQUERADE ${hasPorts ? '--to-ports 5-9 ' : ''}${words}`),
     fc.tuple(to, random).map(([one, words]) => `-j SNAT --to-source ${one} ${words}`),
-    to.map((one) => `-j DNAT --to-destination ${one}`),
     mark.map((one) => `-j MARK --set-xmark ${one}`),
-    mark.map((one) => `-j CONNMARK --set-xmark ${one}`),
   );
 }

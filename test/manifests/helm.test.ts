@@ -82,6 +82,11 @@ describe('the chart', { skip: NO_HELM }, () => {
       /'\/config\/masqueradeCIDRs\/0'/,
     ],
     ['an unknown value', ['--set=hostNetwork=false'], /at '': additional properties 'hostNetwork' not/],
+    [
+      'the old name of a component, and says the new one',
+      ['--set=components.prometheus-rules=true'],
+      /'\/components\/prometheus-rules': value must be 'renamed to components\.prometheusRule'/,
+    ],
     ['a number of CIDRs without a row', ['--set=sizing=2000'], /'\/sizing': value must be one of 1000, 5000/],
     ['hardened without a digest', ['--set=components.hardened=true'], /set image\.digest/],
     [
@@ -124,7 +129,7 @@ describe('the chart', { skip: NO_HELM }, () => {
   it('asks the agent whether it is ready where the agent listens', async () => {
     for (const address of ['[::1]:9614', '127.0.0.2:9700']) {
       const values = [
-        '--set=components.node-readiness=true',
+        '--set=components.nodeReadiness=true',
         `--set-string=flags.metrics-bind-address=${address}`,
       ];
       const objects = await objectsOfChart(RELEASE, ...values);
@@ -156,6 +161,8 @@ describe('the chart', { skip: NO_HELM }, () => {
     );
     const text = JSON.stringify(objects);
     for (const value of new Set(USUAL.match(/\bx-[\w.-]+/g))) assert.ok(text.includes(value), value);
+    for (const part of ['"revisionHistoryLimit":0', '"interval":"15s"', '"interval":"45s"'])
+      assert.ok(text.includes(part), part);
     const { spec, metadata } = theDaemonSet(objects);
     assert.deepEqual([metadata.name, metadata.labels?.['team']], ['x-name', 'x-common']);
     assert.equal(spec.selector.matchLabels['app.kubernetes.io/name'], 'x-label');
@@ -195,16 +202,16 @@ podAnnotations: {pod: x-annotation}
 serviceAccount: {name: x-account, annotations: {role: x-role}}
 priorityClassName: x-priority
 updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}
-revisionHistoryLimit: 3
+revisionHistoryLimit: 0
 resources: {requests: {cpu: 20m}, limits: {cpu: '1'}}
 affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: x-topology}}]}}
 extraArgs: [--accept-foreign=comment=x-author]
 extraEnv: [{name: TZ, value: x-zone}]
 extraVolumes: [{name: x-volume, emptyDir: {}}]
 extraVolumeMounts: [{name: x-volume, mountPath: /x-mounted}]
-components: {podmonitor: true, prometheus-rules: true}
+components: {podMonitor: true, prometheusRule: true}
 podMonitor: {interval: 15s, labels: {release: x-stack}}
-prometheusRule: {labels: {release: x-stack}}
+prometheusRule: {interval: 45s, labels: {release: x-stack}}
 `;
 
 function kustomized(name: string): Promise<readonly KubernetesObject[]> {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { loadAll } from 'js-yaml';
+import { REPOSITORY } from '../../build/repository.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 import { run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
@@ -31,7 +32,7 @@ describe('a kustomization that takes the base from a tag of the repository', () 
       const text = await builder.build(mine, {
         GIT_CONFIG_COUNT: '1',
         GIT_CONFIG_KEY_0: `url.file://${dir}/.insteadOf`,
-        GIT_CONFIG_VALUE_0: 'https://github.com/OWNER/',
+        GIT_CONFIG_VALUE_0: `https://github.com/${REPOSITORY.replace(/[^/]+$/, '')}`,
       });
       const objects = loadAll(text) as readonly KubernetesObject[];
       assert.equal(containerIn(objects).image, `registry.internal/networking/ip-masq-agent@${DIGEST}`);

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { anchorOf, PAGES as GENERATED, generatedFiles, generatedTables } from '../../build/docs.ts';
+import { REPOSITORY, schemaAddress } from '../../build/repository.ts';
 import { COMMANDS } from '../../cmd/ip-masq-agent/commands.ts';
 import { flagValues } from '../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
@@ -12,6 +13,9 @@ import { DIFFERENCES } from '../../lib/dataplane/dataplane.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PAGES = globSync('{*.md,{.github,docs,examples,test}/**/*.md}', { cwd: ROOT });
+
+/** The files of the repository, for pages that people also read elsewhere. */
+const OWN = `https://github.com/${REPOSITORY}/blob/main/`;
 
 /** A fenced block. */
 const FENCED = /^( *)```.*?^\1```$/gms;
@@ -37,8 +41,11 @@ describe('the links of the documentation', () => {
   for (const page of PAGES) {
     it(`lead to files and headings that exist, in ${page}`, () => {
       const links = [...prose(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
-      const relative = links.filter((link) => !link.startsWith('https:'));
-      const broken = relative.filter((link) => !leadsSomewhere(page, link));
+      const broken = links.filter((link) =>
+        link.startsWith(OWN)
+          ? !leadsSomewhere('README.md', link.slice(OWN.length))
+          : !link.startsWith('https:') && !leadsSomewhere(page, link),
+      );
       assert.deepEqual(broken, []);
     });
   }
@@ -50,6 +57,13 @@ describe('what the code generates', () => {
       assert.equal(readFileSync(join(ROOT, path), 'utf8'), text);
     });
   }
+
+  it('has schemas with the address where they are once published', () => {
+    for (const path of globSync('schemas/*.schema.json', { cwd: ROOT })) {
+      const { $id } = JSON.parse(readFileSync(join(ROOT, path), 'utf8'));
+      assert.equal($id, schemaAddress(basename(path, '.schema.json')));
+    }
+  });
 
   it('has each table in one page', () => {
     const all = GENERATED.map((page) => readFileSync(page, 'utf8')).join('');

@@ -16,14 +16,14 @@ import type { Host } from '../host.ts';
 import { LastReading } from '../last-reading.ts';
 import { noAnswer, type Requests } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
-import { renderChain, secondChain } from './chain.ts';
+import { type ChainRule, renderChain, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
-import { type ChainReading, joinChains, readChains } from './observe.ts';
+import { joinChains, type ObservedRule, readChains } from './observe.ts';
 import { observe } from './observe-text.ts';
 import { describeUndeletable, plan, planRemoval } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
-import { type CountedRule, createTool } from './tool.ts';
+import { createTool } from './tool.ts';
 import { kernelVerdicts } from './verdict.ts';
 
 /**
@@ -71,8 +71,8 @@ export function iptablesDataplane(
   const netlink = mode === 'nft' ? host.netlink : undefined;
   const reader =
     netlink &&
-    new LastReading<ChainReading>(netlink, 'iptables', (requests, family, known) =>
-      readChains(requests, family, chain, known, options.mostObjects),
+    new LastReading(netlink, 'iptables', (requests, family) =>
+      readChains(requests, family, chain, options.mostObjects),
     );
   /** Transactions of each family that were begun or have ended, and how many have written all rules again. */
   const writes = { IPv4: { steps: 0, remakes: 0 }, IPv6: { steps: 0, remakes: 0 } };
@@ -94,20 +94,19 @@ export function iptablesDataplane(
   };
   const read = async (family: Family, rewrite: boolean) => {
     const reading = await reader?.read(family, rewrite).catch(noAnswer);
-    const how = { mayHide: mode === 'nft', rewrite, most: options.mostObjects };
-    if (reading === undefined) return { found: await observe(tools[family], chain, how) };
+    if (reading === undefined) {
+      const how = { rewrite, most: options.mostObjects };
+      return { found: await observe(tools[family], chain, how) };
+    }
     const { found, generation } = reading;
     // No event tells when another chain leads to the agent's no more.
-    if (found.observation.callers.size > 0) reader?.forget(family);
-    return { found: found.observation, generation };
+    if (found.callers.size > 0) reader?.forget(family);
+    return { found, generation };
   };
-  const readCounts = async (family: Family): Promise<readonly Counted[]> => {
-    const known = reader?.last(family);
-    const read = (asked: Requests) => readChains(asked, family, chain, known, options.mostObjects);
-    const reading = await netlink?.use(read).catch(noAnswer);
-    const { rules = [] } = reading?.observation ?? {};
-    if (reading !== undefined)
-      return rules.map((rule, index) => ({ ...rule, packets: reading.packets[index] ?? 0n }));
+  const readCounts = async (family: Family): Promise<readonly ObservedRule[]> => {
+    const read = (asked: Requests) => readChains(asked, family, chain, options.mostObjects);
+    const observed = await netlink?.use(read).catch(noAnswer);
+    if (observed !== undefined) return observed.rules ?? [];
     const list = (name: string) => tools[family].listCounts(name);
     return joinChains(chain, await list(chain), await list(secondChain(chain))).rules ?? [];
   };
@@ -144,29 +143,27 @@ export function iptablesDataplane(
   };
 }
 
-type Counted = KernelRule & CountedRule;
-
 /**
- * The counts of the rules that the policy asks for. Mostly iptables prints the texts that the agent has written, in their
- * order. Only others of the agent's rules are compared word by word, because that takes ten times as long.
+ * The counts of the rules that the policy asks for. Mostly the kernel has the texts that the agent has written. Only others of the
+ * agent's rules are compared word by word, because that takes ten times as long.
  */
-function countRules(counted: readonly Counted[], policy: Policy, options: RuleOptions): readonly RuleCount[] {
+function countRules(
+  counted: readonly ObservedRule[],
+  policy: Policy,
+  options: RuleOptions,
+): readonly RuleCount[] {
   const wanted = renderChain(policy, options);
-  let next = 0;
-  let byKey: ReadonlyMap<string, number> | undefined;
-  const counts: RuleCount[] = [];
-  for (const { chain, spec, packets } of counted) {
-    const expected = wanted[next];
-    let index = expected?.spec === spec && expected.chain === chain ? next : undefined;
-    if (index === undefined && spec.includes(COMMENT_START)) {
-      byKey ??= new Map(wanted.map((one, at) => [keyOf(one), at]));
-      index = byKey.get(keyOf({ chain, spec }));
-    }
-    const rule = index === undefined ? undefined : wanted[index];
-    if (index === undefined || rule === undefined) continue;
-    next = index + 1;
-    const { entry, verdict } = rule;
-    if (verdict !== undefined) counts.push({ ruleId: rule.spec, entry, countedAs: verdict, packets });
-  }
-  return counts;
+  const byText = new Map(wanted.map((rule) => [`${rule.chain} ${rule.spec}`, rule]));
+  let byKey: ReadonlyMap<string, ChainRule> | undefined;
+  const wantedAs = (rule: KernelRule): ChainRule | undefined => {
+    const found = byText.get(`${rule.chain} ${rule.spec}`);
+    if (found !== undefined || !rule.spec.includes(COMMENT_START)) return found;
+    byKey ??= new Map(wanted.map((one) => [keyOf(one), one]));
+    return byKey.get(keyOf(rule));
+  };
+  return counted.flatMap(({ packets = 0n, ...rule }) => {
+    const { spec, entry, verdict } = wantedAs(rule) ?? {};
+    if (spec === undefined || verdict === undefined) return [];
+    return [{ ruleId: spec, entry, countedAs: verdict, packets }];
+  });
 }

@@ -1,5 +1,4 @@
 import type { Family } from '../../cidr/address.ts';
-import { NetlinkError } from '../../netlink/error.ts';
 import type { RuleReply } from '../../netlink/replies.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, noAnswer } from '../netlink.ts';
@@ -23,12 +22,7 @@ export function chainLister(host: Host, family: Family, mode: IptablesMode, suff
     const reading = netlink.use((requests) =>
       requests.eachRule({ family, table, chain }, add, MOST_OF_CHAIN).then(() => specs),
     );
-    const found = await reading.catch((error: unknown) => {
-      // The tool would need memory for all of them.
-      if (error instanceof NetlinkError && error.failure === 'limit') return [`[${error.message}]`];
-      return noAnswer(error);
-    });
-    return found ?? (await list(chain, table));
+    return (await reading.catch(noAnswer)) ?? (await list(chain, table));
   };
 }
 

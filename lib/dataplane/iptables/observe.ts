@@ -4,24 +4,25 @@ import type { ChainReply, RuleReply, TableReply } from '../../netlink/replies.ts
 import { DataplaneError } from '../error.ts';
 import type { Requests } from '../netlink.ts';
 import { secondChain } from './chain.ts';
-import { iptablesRule, type NftRuleText } from './nft-rule.ts';
+import { iptablesRule } from './nft-rule.ts';
 import { isWritable, type KernelRule, ruleTarget } from './rule.ts';
 
 /** The agent's rules of one family in the kernel, read over netlink, or from what iptables lists. */
 export interface IptablesObservation {
   readonly family: Family;
   /** The rules, in order; undefined if the first chain is missing, or iptables cannot list one of both. */
-  readonly rules: readonly KernelRule[] | undefined;
+  readonly rules: readonly ObservedRule[] | undefined;
   /** The rules of the second chain if it is there, but the first one does not lead to it. */
-  readonly leftover?: readonly KernelRule[] | undefined;
+  readonly leftover?: readonly ObservedRule[] | undefined;
   /** The agent's chains that hold more rules than are read; words stand for their rules. */
   readonly unread?: readonly string[];
   /** Whether the second chain is there. */
   readonly hasSecond: boolean;
-  /** The rules in POSTROUTING that lead to the agent's chain, in order. */
-  readonly jumps: readonly Jump[];
-  /** How many rules POSTROUTING holds; 0 if no jump has a number. */
-  readonly postrouting: number;
+  /**
+   * The words after `-A POSTROUTING` of the rules there that lead to the agent's chain, in order. Those that iptables-restore cannot
+   * read back, so that no agent of this kind has written them, are among the other rules.
+   */
+  readonly jumps: readonly string[];
   /**
    * The agent's chains that other rules lead to, so that they cannot be deleted; and such a rule, or words for one that cannot be
    * read. Without netlink this is asked for only if a chain is to be deleted, or the jump is not as it should be.
@@ -31,11 +32,9 @@ export interface IptablesObservation {
   readonly obstacle?: DataplaneError | undefined;
 }
 
-export interface Jump {
-  /** The words after `-A POSTROUTING`. */
-  readonly spec: string;
-  /** Its number in POSTROUTING, counted from 1, if it can be deleted only so: iptables-restore cannot read the words back. */
-  readonly number?: number | undefined;
+export interface ObservedRule extends KernelRule {
+  /** Undefined if it was not read, or the rule does not count. */
+  readonly packets?: bigint | undefined;
 }
 
 /** What is observed if the agent has no rules. */
@@ -43,7 +42,6 @@ export const NO_RULES = {
   rules: undefined,
   hasSecond: false,
   jumps: [],
-  postrouting: 0,
   callers: new Map<string, string>(),
 } as const;
 
@@ -81,21 +79,9 @@ export function ownCallers(
   return leading([...rules, ...leftover], name).length;
 }
 
-/** What was read over netlink. */
-export interface ChainReading {
-  readonly observation: IptablesObservation;
-  /** The counts of the rules of both chains, in order; undefined for one that does not count. */
-  readonly packets: readonly (bigint | undefined)[];
-  /** The texts of these rules and of the jumps by their handles. */
-  readonly texts: ReadonlyMap<number, NftRuleText>;
-  /** The handle of the table; undefined if there is none. */
-  readonly table: number | undefined;
-}
-
 /**
  * Reads the chains over netlink: iptables-nft keeps them in nf_tables.
  *
- * @param known an earlier reading: rules of one table with one handle are the same
  * @param most the most rules of a chain that are read: one that holds more is not as the agent has written it
  * @throws {NetlinkError}
  */
@@ -103,64 +89,48 @@ export async function readChains(
   requests: Requests,
   family: Family,
   chain: string,
-  known?: ChainReading,
   most = Number.MAX_SAFE_INTEGER,
-): Promise<ChainReading> {
+): Promise<IptablesObservation> {
   const nat = { family, table: 'nat' };
   const postrouting = { ...nat, chain: 'POSTROUTING' };
   const table = await requests.table(nat);
-  if (table === undefined)
-    return { observation: { ...NO_RULES, family }, packets: [], texts: new Map(), table: undefined };
-  const texts = new Map<number, NftRuleText>();
-  const textOf = (reply: RuleReply): NftRuleText => {
-    const before = known?.table === table.handle ? known.texts.get(reply.handle) : undefined;
-    const text = texts.get(reply.handle) ?? before ?? iptablesRule(family, reply);
-    texts.set(reply.handle, text);
-    return text;
-  };
+  if (table === undefined) return { ...NO_RULES, family };
   const unread: string[] = [];
   const list = async (name: string): Promise<ListedChain | undefined> => {
-    const place = { ...nat, chain: name };
-    const found = await requests.chain(place);
+    const found = await requests.chain({ ...nat, chain: name });
     if (found === undefined) return undefined;
+    const rules: Omit<ObservedRule, 'chain'>[] = [];
     let count = 0;
-    if (found.use > most)
-      await requests.eachRule(place, () => {
-        count += 1;
-      });
-    if (count > most) {
-      unread.push(name);
-      return { references: found.use - count, replies: [], rules: [{ spec: unreadText(count) }] };
-    }
-    const replies = await requests.rules(place);
-    const rules = replies.map((reply) => ({ spec: textOf(reply).spec }));
-    return { references: found.use - replies.length, replies, rules };
+    await requests.eachRule({ ...nat, chain: name }, (reply) => {
+      count += 1;
+      if (count <= most) rules.push({ spec: iptablesRule(family, reply).spec, packets: reply.packets });
+    });
+    const references = found.use - count;
+    if (count <= most) return { references, rules };
+    unread.push(name);
+    return { references, rules: [{ spec: unreadText(count) }] };
   };
   const [first, second] = [await list(chain), await list(secondChain(chain))];
-  const entering = await requests.rules(postrouting, chain);
+  const jumps = (await requests.rules(postrouting, chain))
+    .map((reply) => ({ ...iptablesRule(family, reply), handle: reply.handle }))
+    .filter(({ spec, isExact }) => isExact && isWritable(spec));
   const chains = joinChains(chain, first?.rules, second?.rules);
   const callers = new Map<string, string>();
-  for (const [name, listed, jumps] of [
-    [chain, first, entering.length],
+  for (const [name, listed, count] of [
+    [chain, first, jumps.length],
     [secondChain(chain), second, 0],
   ] as const) {
     const references = listed?.references ?? 0;
-    if (references > jumps + ownCallers(name, chains))
-      callers.set(name, await foreignCaller(requests, family, chain, name));
+    if (references > count + ownCallers(name, chains))
+      callers.set(name, await foreignCaller(requests, family, chain, name, jumps));
   }
-  const jumps = entering.map((reply) => ({ ...textOf(reply), handle: reply.handle }));
   return {
-    observation: {
-      family,
-      ...chains,
-      unread,
-      ...(await numberJumps(jumps, callers.has(chain), () => requests.rules(postrouting))),
-      callers,
-      obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
-    },
-    packets: [first, second].flatMap((listed) => listed?.replies.map(({ packets }) => packets) ?? []),
-    texts,
-    table: table.handle,
+    family,
+    ...chains,
+    unread,
+    jumps: jumps.map(({ spec }) => spec),
+    callers,
+    obstacle: obstacleIn(family, table, await requests.chain(postrouting)),
   };
 }
 
@@ -172,31 +142,7 @@ export function unreadText(count: number | string): string {
 interface ListedChain {
   /** How many rules lead to it. */
   readonly references: number;
-  readonly replies: readonly RuleReply[];
-  readonly rules: readonly { readonly spec: string }[];
-}
-
-/**
- * The jumps with numbers where they need one.
- *
- * @param hasCallers whether other rules lead to the chain: then the plan could not prove that it deletes the right rules
- */
-async function numberJumps(
-  jumps: readonly (NftRuleText & { readonly handle: number })[],
-  hasCallers: boolean,
-  list: () => Promise<readonly RuleReply[]>,
-): Promise<Pick<IptablesObservation, 'jumps' | 'postrouting'>> {
-  const isClear = ({ spec, isExact }: NftRuleText) => isExact && isWritable(spec);
-  const deletable = hasCallers ? jumps.filter(isClear) : jumps;
-  const handles = deletable.every(isClear) ? [] : (await list()).map(({ handle }) => handle);
-  return {
-    jumps: deletable.map((jump) => {
-      // A rule that is gone by now has number 0, with which the transaction fails.
-      const number = isClear(jump) ? undefined : handles.indexOf(jump.handle) + 1;
-      return { spec: jump.spec, number };
-    }),
-    postrouting: handles.length,
-  };
+  readonly rules: readonly Omit<ObservedRule, 'chain'>[];
 }
 
 /** A foreign rule that leads to one of the agent's chains. */
@@ -205,10 +151,14 @@ async function foreignCaller(
   family: Family,
   chain: string,
   name: string,
+  jumps: readonly Pick<RuleReply, 'handle'>[],
 ): Promise<string> {
   const callers = await requests.rules({ family, table: 'nat' }, name);
-  const own = [chain, secondChain(chain), ...(name === chain ? ['POSTROUTING'] : [])];
-  const found = callers.find((reply) => !own.includes(reply.chain));
+  const found = callers.find(
+    (reply) =>
+      ![chain, secondChain(chain)].includes(reply.chain) &&
+      !jumps.some(({ handle }) => handle === reply.handle),
+  );
   if (found === undefined) return 'a rule that the kernel does not list, or an element of a map';
   return `-A ${found.chain} ${iptablesRule(family, found).spec}`;
 }

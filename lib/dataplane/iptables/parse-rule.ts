@@ -58,8 +58,14 @@ function optionsOf(words: readonly string[]): readonly Option[] {
   return options;
 }
 
+/** In brackets stands what `iptablesRule` has no words for. */
 function isOption(word: string): boolean {
-  return word === '!' || /^--?[a-z]/i.test(word);
+  return word === '!' || /^--?[a-z]/i.test(word) || isUnknown(word);
+}
+
+/** Not an address of IPv6 in brackets. */
+function isUnknown(word: string): boolean {
+  return /^\[\w+\]?$/.test(word);
 }
 
 function testsOf(family: Family, chain: string, options: readonly Option[]): readonly Test[] {
@@ -78,6 +84,7 @@ function testsOf(family: Family, chain: string, options: readonly Option[]): rea
 function testOf(family: Family, chain: string, match: string, { negated, name, values }: Option): Test {
   const value = values.join(' ');
   const not = negated ? 'not ' : '';
+  if (isUnknown(name)) return { text: `${name} ${value}`.trimEnd(), isSteady: false };
   if (name === '-d') {
     const set = addresses(family, negated, value);
     return set ?? { text: `destination ${not}${value}`, isSteady: true };

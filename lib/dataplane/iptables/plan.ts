@@ -3,7 +3,7 @@ import { type DifferenceKind, type Draft, type Plan, unplanned } from '../datapl
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
-import { type KernelRule, keyOf, ruleKey, sameRule } from './rule.ts';
+import { type KernelRule, keyOf, sameRule } from './rule.ts';
 
 /**
  * The plan after which the kernel holds exactly the policy; undefined if it does already.
@@ -12,41 +12,34 @@ import { type KernelRule, keyOf, ruleKey, sameRule } from './rule.ts';
  */
 export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Draft | undefined {
   const { chain } = options;
-  const { rules: current = [], leftover = [], jumps, obstacle } = observed;
+  const { rules: current = [], jumps, obstacle } = observed;
   if (obstacle !== undefined) throw obstacle;
   const wanted = renderChain(policy, options);
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
-  const jumpRight = jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);
+  const jumpRight = jumps.length === 1 && sameRule(jumps[0] ?? '', jump);
   // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again. That
   // cannot be told from a foreign chain that leads to the agent's chain, so the jump goes first then too.
   const addJump = `${observed.callers.has(chain) ? '-I' : '-A'} POSTROUTING ${jump}`;
   const sweep = sweepSecond(observed, chain, wanted);
   const isLeft = observed.leftover !== undefined && sweep.length > 0;
-  const byNumber = jumps.some(({ number }) => number !== undefined);
   if (!rewrite && jumpRight && !isLeft) return undefined;
 
-  const rules = compareRules([...current, ...leftover], wanted);
+  const comparison = compare(observed, wanted, jump);
   return {
     family: observed.family,
     found: [
-      ...ruleDifferences(observed, rules, rewrite),
+      ...ruleDifferences(observed, comparison, rewrite),
       ...jumpDifferences(jumps, jump),
       ...(isLeft ? (['chain left over'] as const) : []),
     ],
-    ...rules,
-    ...listings(observed, wanted, jump),
-    remakes: rewrite || byNumber,
-    script: transaction(
-      observed,
-      byNumber
-        ? [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump]
-        : [
-            ...(rewrite ? makeChains(chain, wanted) : []),
-            ...(rewrite || isLeft ? sweep : []),
-            ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
-          ],
-    ),
+    ...comparison,
+    remakes: rewrite,
+    script: transaction(observed, [
+      ...(rewrite ? makeChains(chain, wanted) : []),
+      ...(rewrite || isLeft ? sweep : []),
+      ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
+    ]),
   };
 }
 
@@ -81,45 +74,35 @@ function declarations(...chains: readonly string[]): readonly string[] {
 
 /**
  * Deletes all jumps, also a correct one, which is then added again: of two agents at the same time, the second one then
- * fails as a whole. If each kept a jump, none might be left. Numbers of rules change: they are used only without a text.
+ * fails as a whole. If each kept a jump, none might be left.
  */
 function deleteJumps({ jumps }: IptablesObservation): readonly string[] {
-  const last = jumps.toReversed().flatMap(({ number }) => number ?? []);
-  const texts = jumps.flatMap(({ spec, number }) => (number === undefined ? [spec] : []));
-  return [...last, ...texts].map((which) => `-D POSTROUTING ${which}`);
+  return jumps.map((spec) => `-D POSTROUTING ${spec}`);
 }
 
 /**
  * Deletes the jumps and both chains, declared first because the second one may not be there. A chain that a foreign rule leads
- * to is only emptied. If the numbers of jumps have changed, the deletion of the chain, or the insertion at the end, fails
- * the whole transaction.
+ * to is only emptied.
  */
 function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
-  const { jumps, postrouting, callers } = observed;
   const chains = [chain, secondChain(chain)];
-  const byNumber = jumps.some(({ number }) => number !== undefined);
-  const end = postrouting - jumps.length + 1;
   return [
     ...declarations(...chains),
     ...deleteJumps(observed),
-    ...chains.filter((name) => !callers.has(name)).map((name) => `-X ${name}`),
-    ...(byNumber ? [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`] : []),
+    ...chains.filter((name) => !observed.callers.has(name)).map((name) => `-X ${name}`),
   ];
 }
 
 /** The plan that removes jumps and chains; undefined if there are none, or only empty chains that cannot be deleted. */
 export function planRemoval(observed: IptablesObservation, chain: string): Draft | undefined {
-  const { family, jumps, leftover, callers } = observed;
-  const chains = [...(observed.rules ? [chain] : []), ...(leftover ? [secondChain(chain)] : [])];
-  const rules = [...(observed.rules ?? []), ...(leftover ?? [])];
-  if (rules.length + jumps.length === 0 && chains.every((name) => callers.has(name))) return undefined;
+  const { family, rules, leftover, callers } = observed;
+  const chains = [...(rules ? [chain] : []), ...(leftover ? [secondChain(chain)] : [])];
+  const comparison = compare(observed, [], undefined);
+  if (comparison.current.length === 0 && chains.every((name) => callers.has(name))) return undefined;
   return {
     family,
     found: ['chain left over'],
-    added: [],
-    removed: rules.map(({ spec }) => unplanned(spec)),
-    kept: 0,
-    ...listings(observed, [], undefined),
+    ...comparison,
     remakes: true,
     script: transaction(observed, removeChains(observed, chain)),
   };
@@ -146,24 +129,32 @@ export function describeUndeletable(
     );
 }
 
-/** Jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
-function listings(
-  observed: IptablesObservation,
+type Comparison = Pick<Plan, 'added' | 'removed' | 'kept' | 'current' | 'wanted'>;
+
+/** What changes, and jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
+function compare(
+  { rules = [], leftover = [], jumps }: IptablesObservation,
   wanted: readonly ChainRule[],
   jump: string | undefined,
-): Pick<Plan, 'current' | 'wanted'> {
-  const after = [
-    ...(jump === undefined ? [] : [{ text: `-A POSTROUTING ${jump}`, entry: undefined }]),
-    ...wanted.map(({ chain, spec, entry }) => ({ text: `-A ${chain} ${spec}`, entry })),
-  ];
-  const texts = new Map(after.map(({ text }) => [ruleKey(text), text]));
-  const before = [
-    ...observed.jumps.map(({ spec }) => `-A POSTROUTING ${spec}`),
-    ...[...(observed.rules ?? []), ...(observed.leftover ?? [])].map(
-      ({ chain, spec }) => `-A ${chain} ${spec}`,
-    ),
-  ];
-  return { current: before.map((text) => texts.get(ruleKey(text)) ?? text), wanted: after };
+): Comparison {
+  const found = [...rules, ...leftover];
+  const keys = new Set(found.map(keyOf));
+  const specs = new Map(wanted.map((rule) => [keyOf(rule), rule.spec]));
+  const added = wanted.filter((rule) => !keys.has(keyOf(rule)));
+  const isRight = (spec: string) => jump !== undefined && sameRule(spec, jump);
+  return {
+    added: added.map(({ spec, entry }) => ({ text: spec, entry })),
+    removed: found.filter((rule) => !specs.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
+    kept: wanted.length - added.length,
+    current: [
+      ...jumps.map((spec) => `-A POSTROUTING ${isRight(spec) ? jump : spec}`),
+      ...found.map((rule) => `-A ${rule.chain} ${specs.get(keyOf(rule)) ?? rule.spec}`),
+    ],
+    wanted: [
+      ...(jump === undefined ? [] : [unplanned(`-A POSTROUTING ${jump}`)]),
+      ...wanted.map(({ chain, spec, entry }) => ({ text: `-A ${chain} ${spec}`, entry })),
+    ],
+  };
 }
 
 /** iptables-nft-restore reads the rules of a chain that it deletes: one with too many is emptied before. */
@@ -184,23 +175,9 @@ function sameRules(current: readonly KernelRule[], wanted: readonly ChainRule[])
   );
 }
 
-function compareRules(
-  current: readonly KernelRule[],
-  wanted: readonly ChainRule[],
-): Pick<Plan, 'added' | 'removed' | 'kept'> {
-  const currentKeys = new Set(current.map(keyOf));
-  const wantedKeys = new Set(wanted.map(keyOf));
-  const added = wanted.filter((rule) => !currentKeys.has(keyOf(rule)));
-  return {
-    added: added.map(({ spec, entry }) => ({ text: spec, entry })),
-    removed: current.filter((rule) => !wantedKeys.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
-    kept: wanted.length - added.length,
-  };
-}
-
 function ruleDifferences(
   { rules }: IptablesObservation,
-  { added, removed }: Pick<Plan, 'added' | 'removed'>,
+  { added, removed }: Comparison,
   rewrite: boolean,
 ): readonly DifferenceKind[] {
   if (rules === undefined) return ['no readable chain'];
@@ -209,7 +186,7 @@ function ruleDifferences(
 }
 
 function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): readonly DifferenceKind[] {
-  const good = jumps.filter(({ spec }) => sameRule(spec, jump)).length;
+  const good = jumps.filter((spec) => sameRule(spec, jump)).length;
   return [
     ...(jumps.length === 0 ? (['jump missing'] as const) : []),
     ...(good > 1 ? (['jump duplicated'] as const) : []),

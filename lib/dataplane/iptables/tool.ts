@@ -5,31 +5,9 @@ import type { IptablesMode } from '../options.ts';
 import { ruleWords } from './rule.ts';
 
 /** The iptables commands of one family and mode. */
-export interface Tool {
-  readonly family: Family;
-  /**
-   * The words after `-A CHAIN` of each rule of a chain, in `nat` unless another table is named; undefined if there is no such chain, or if it has
-   * rules that iptables cannot read: of nft(8), or in legacy mode with an extension that is not installed here.
-   */
-  list(chain: string, table?: string): Promise<readonly string[] | undefined>;
-  /** The same of a chain of the agent in `nat`, unless it holds more than so many rules. */
-  listOwn(chain: string, most: number | undefined): Promise<readonly string[] | 'too many' | undefined>;
-  /** The extension for want of which a chain cannot be listed, in words; undefined if that is not the reason. */
-  lacksExtension(chain: string, table: string): Promise<string | undefined>;
-  /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
-  listCounts(chain: string): Promise<readonly CountedRule[]>;
-  has(table: string, chain: string): Promise<boolean>;
-  /** Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed. */
-  holds(chain: string, spec: string): Promise<boolean | 'unreadable'>;
-  /** Whether the chain is in `nat`, also if it cannot be listed. */
-  exists(chain: string): Promise<boolean>;
-  /** How many rules of `nat` lead to the chain, also if it cannot be listed; undefined if there is no such chain. */
-  references(chain: string): Promise<number | undefined>;
-  /** Feeds a transaction to iptables-restore. */
-  restore(script: string): Promise<void>;
-}
+export type Tool = ReturnType<typeof createTool>;
 
-export interface CountedRule {
+interface CountedRule {
   readonly spec: string;
   readonly packets: bigint;
 }
@@ -46,77 +24,78 @@ const HEADER_BYTES = 64 * 1024;
 /** The exit code of `iptables -C` if there is no such rule. */
 const EXIT_FALSE = 1;
 
-/** Its exit code if the rule jumps to a chain that does not exist. */
-const EXIT_USAGE = 2;
-
 /**
  * Makes the tool of one family and mode.
  *
  * @param suffix `-nft` or `-legacy`; empty if the plain command has that mode
  */
-export function createTool(host: Host, family: Family, suffix: string): Tool {
+export function createTool(host: Host, family: Family, suffix: string) {
   const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}`;
   const restore = `${command.replace(/(-nft|-legacy)?$/, '$1-restore')}`;
 
   const ask = (table: string, args: readonly string[], mostBytes?: number) =>
     host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args], undefined, mostBytes);
   const query = (table: string, ...args: readonly string[]) => ask(table, args);
-  const listRaw = async (table: string, chain: string, options: readonly string[] = [], most?: number) => {
-    const result = await ask(table, [...options, '-S', chain], most && most * RULE_BYTES);
-    if (result.isCut) return 'too many';
-    if (result.code === 0) return result.stdout;
+  const rulesIn = (chain: string, result: ToolResult): readonly string[] | undefined => {
+    if (result.code === 0) return parseListing(command, chain, result.stdout);
     if (isAbsent(result) || isUnreadable(result)) return undefined;
     throw failure(command, result);
   };
 
   return {
     family,
-    async list(chain, table = 'nat') {
-      const listing = await listRaw(table, chain);
-      return listing === undefined ? undefined : parseListing(command, chain, listing);
+    /**
+     * The words after `-A CHAIN` of each rule of a chain; undefined if there is no such chain, or if it has rules that iptables cannot
+     * read: of nft(8), or in legacy mode with an extension that is not installed here.
+     */
+    async list(chain: string, table = 'nat'): Promise<readonly string[] | undefined> {
+      return rulesIn(chain, await query(table, '-S', chain));
     },
-    async listOwn(chain, most) {
-      const listing = await listRaw('nat', chain, [], most);
-      return listing === undefined || listing === 'too many'
-        ? listing
-        : parseListing(command, chain, listing);
+    /** The same of a chain of the agent in `nat`, unless it holds more than so many rules. */
+    async listOwn(
+      chain: string,
+      most: number | undefined,
+    ): Promise<readonly string[] | 'too many' | undefined> {
+      const result = await ask('nat', ['-S', chain], most && most * RULE_BYTES);
+      return result.isCut ? 'too many' : rulesIn(chain, result);
     },
-    async lacksExtension(chain, table) {
+    /** The extension for want of which a chain cannot be listed, in words; undefined if that is not the reason. */
+    async lacksExtension(chain: string, table: string): Promise<string | undefined> {
       const name = UNKNOWN_EXTENSION.exec((await query(table, '-S', chain)).stderr)?.[1];
       return name === undefined
         ? undefined
         : `the extension ${name} of iptables, which is not installed here`;
     },
-    async listCounts(chain) {
-      const listing = await listRaw('nat', chain, ['-v']);
-      return listing === undefined ? [] : parseListing(command, chain, listing).map(parseCounts);
+    /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
+    async listCounts(chain: string): Promise<readonly CountedRule[]> {
+      return rulesIn(chain, await query('nat', '-v', '-S', chain))?.map(parseCounts) ?? [];
     },
-    async has(table, chain) {
+    async has(table: string, chain: string): Promise<boolean> {
       // Its first rule alone: a chain of kube-proxy can have 100,000.
       const result = await query(table, '-S', chain, '1');
       if (result.code === 0 || UNKNOWN_EXTENSION.test(result.stderr)) return true;
       if (isAbsent(result) || isUnreadable(result)) return false;
       throw failure(command, result);
     },
-    async holds(chain, spec) {
+    /** Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed. */
+    async holds(chain: string, spec: string): Promise<boolean | 'unreadable'> {
       const result = await query('nat', '-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
       if (result.code === EXIT_FALSE || isAbsent(result)) return false;
       if (isUnreadable(result)) return 'unreadable';
       throw failure(command, result);
     },
-    async exists(chain) {
-      return (await query('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
-    },
-    async references(chain) {
+    /** How many rules of `nat` lead to the chain, also if it cannot be listed. */
+    async references(chain: string): Promise<number> {
       const result = await ask('nat', ['-n', '-L', chain], HEADER_BYTES);
       // It is the first line, which iptables-nft prints before it fails at a rule of nft(8).
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
       if (count !== undefined) return Number(count);
-      if (result.code !== 0 && isAbsent(result)) return undefined;
+      if (result.code !== 0 && isAbsent(result)) return 0;
       throw result.code === 0 ? noListing(command, `${chain} in nat`) : failure(command, result);
     },
-    async restore(script) {
+    /** Feeds a transaction to iptables-restore. */
+    async restore(script: string): Promise<void> {
       const result = await host.run(restore, ['--noflush', '--wait', LOCK_WAIT], script);
       if (result.code !== 0) throw failure(restore, result);
     },

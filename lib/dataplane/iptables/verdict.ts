@@ -30,7 +30,7 @@ export function kernelVerdicts(
       ...uniformVerdicts(family, { verdict: 'not_masqueraded' }),
     };
   const entered = firstMatches(family, [
-    ...jumps.map(({ spec }) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
+    ...jumps.map((spec) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
     ...(callers.has(chain) ? [unseenRule(family, chain)] : []),
   ]);
   const inside =

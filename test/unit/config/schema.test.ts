@@ -11,10 +11,9 @@ describe('the schema', () => {
     assert.deepEqual(KEY_NAMES, Object.keys(schema.properties));
   });
 
-  it('has a title and a description for every key, and a draft and an id of its own', () => {
+  it('has a title and a description for every key, and a draft', () => {
     for (const { title, description } of Object.values(schema.properties)) assert.ok(title && description);
     assert.match(schema.$schema, /2020-12/);
-    assert.match(schema.$id, /\S/);
   });
 
   for (const example of schema.examples) {

@@ -274,6 +274,6 @@ function observedOf(family: Family, rules: readonly string[] | undefined, jumps:
     ...NO_RULES,
     family,
     rules: rules?.map((spec) => ({ chain: 'OURS', spec })),
-    jumps: jumps.map((spec) => ({ spec })),
+    jumps,
   };
 }

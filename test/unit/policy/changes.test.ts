@@ -13,8 +13,14 @@ import {
   nodeAddressText,
   outcomeText,
   type Policy,
+  type Verdict,
 } from '../../../lib/policy/policy.ts';
-import { uniformVerdicts, type VerdictRange, verdictsOf } from '../../../lib/policy/verdicts.ts';
+import {
+  uniformVerdicts,
+  type VerdictRange,
+  type Verdicts,
+  verdictsOf,
+} from '../../../lib/policy/verdicts.ts';
 import { borders, crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { mergedOf } from '../config/support.ts';
 import { anyConfig } from './support.ts';
@@ -127,6 +133,32 @@ describe('the changes between two policies', () => {
       lines[1] ?? '',
       /^10\.0\.0\.0\/8: cannot be told \(-s 192\.0\.2\.1\/32 x{384}…\) → not masqueraded$/,
     );
+  });
+
+  it('are two where two rules are the reason, and one where a known verdict comes from two rules', () => {
+    const half = 2n ** 31n;
+    const ofTwoRules = (verdict: Verdict | undefined): Verdicts => ({
+      family: 'IPv4',
+      ranges: [
+        { first: 0n, last: half - 1n, verdict, kernelRule: '-s 192.0.2.1/32' },
+        { first: half, last: 2n * half - 1n, verdict, kernelRule: 'y'.repeat(400) },
+      ],
+    });
+    const after = verdictsOf(
+      compilePolicy(mergedOf({ s: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqLinkLocal: true' }), 'IPv4'),
+    );
+    assert.deepEqual(describeChanges(ofTwoRules(undefined), after).lines, [
+      '0.0.0.0/1: cannot be told (-s 192.0.2.1/32) → not masqueraded',
+      `128.0.0.0/1: cannot be told (${'y'.repeat(400)}) → not masqueraded`,
+    ]);
+    assert.deepEqual(describeChanges(ofTwoRules('masqueraded'), after).lines, [
+      '0.0.0.0/0: masqueraded → not masqueraded',
+    ]);
+    const ofOneRule = uniformVerdicts('IPv4', { verdict: undefined, kernelRule: 'one' });
+    const twoHalves = mergedOf({ s: 'nonMasqueradeCIDRs: [0.0.0.0/1, 128.0.0.0/1]\nmasqLinkLocal: true' });
+    assert.deepEqual(describeChanges(ofOneRule, verdictsOf(compilePolicy(twoHalves, 'IPv4'))).lines, [
+      '0.0.0.0/0: cannot be told (one) → not masqueraded',
+    ]);
   });
 
   it('are found fast between two policies of 100,000 entries', () => {

@@ -72,12 +72,12 @@ port: {{ $port }}
 {{- define "ip-masq-agent.flags" -}}
 {{- $flags := dict }}
 {{- with .Values.components }}
-{{- if index . "dual-stack" }}{{ $_ := set $flags "enable-ipv6" true }}{{ end }}
+{{- if .dualStack }}{{ $_ := set $flags "enable-ipv6" true }}{{ end }}
 {{- if .nftables }}{{ $_ := set $flags "backend" "nftables" }}{{ end }}
 {{- if or .strict .hardened }}{{ $_ := set $flags "strict" true }}{{ end }}
 {{- if .hardened }}{{ $_ := set $flags "require-file" $.Values.configMap.file }}{{ end }}
-{{- if not (index . "no-state") }}{{ $_ := set $flags "state-dir" "/var/lib/ip-masq-agent" }}{{ end }}
-{{- if .podmonitor }}
+{{- if not .noState }}{{ $_ := set $flags "state-dir" "/var/lib/ip-masq-agent" }}{{ end }}
+{{- if .podMonitor }}
 {{- $_ := set $flags "scrape-bind-address" (printf "[$(HOST_IP)]:%v" (include "ip-masq-agent.probed" $ | fromYaml).port) }}
 {{- end }}
 {{- end }}
