@@ -14,7 +14,7 @@ unshare:util-linux nsenter:util-linux setpriv:util-linux'
 image='skopeo:skopeo strip:binutils curl:curl'
 if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
   wanted="$wanted openssl:openssl containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins
-  dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
+  dockerd:docker.io docker:docker.io docker-registry:docker-registry
   nc.openbsd:netcat-openbsd $image"
 fi
 if [ "${1:-}" = kernels ]; then
@@ -36,7 +36,7 @@ if [ "${1:-}" = other ] || [ "${1:-}" = all ]; then
 fi
 if [ "${1:-}" = all ]; then
   wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
-  dockerd:docker.io docker:docker.io docker-registry:docker-registry debootstrap:debootstrap
+  dockerd:docker.io docker:docker.io docker-registry:docker-registry
   pre-commit:pre-commit git:git shellcheck:shellcheck
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"
 fi

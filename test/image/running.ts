@@ -108,12 +108,6 @@ export function running(get: () => ImageLab): void {
     });
   }
 
-  it('answers its probes', async () => {
-    await using agent = await get().start(BEFORE, '--enable-ipv6');
-    await ready(agent);
-    assert.equal(await status('/healthz'), 200);
-  });
-
   it('runs the commands that people type into the pod, with its flags and within its memory', async () => {
     await using agent = await get().start(BEFORE, '--enable-ipv6', '--backend=nftables');
     await ready(agent);
@@ -147,23 +141,6 @@ export function running(get: () => ImageLab): void {
     const { code, stderr } = await get().docker.run('run', '--rm', '--network=host', get().image(OWN));
     assert.equal(code, 3);
     assert.match(stderr, /\/etc\/config/);
-  });
-
-  it('ends with code 3 when a good config turns bad', async () => {
-    await using agent = await get().start(BEFORE, '--enable-ipv6', '--backend=iptables');
-    await ready(agent);
-    await agent.volume.swap({ 'ip-masq-operator': 'nonMasqueradeCIDR: []\n' });
-    assert.equal(await agent.exitCode(), 3);
-    assert.match(await listing(DATAPLANES['iptables in nft mode'].listings), /10\.0\.0\.0\/8/);
-  });
-
-  it('removes its rules at its end with --cleanup-on-exit', async () => {
-    const { listings } = DATAPLANES['iptables in nft mode'];
-    await using agent = await get().start(BEFORE, '--enable-ipv6', '--backend=iptables', '--cleanup-on-exit');
-    await ready(agent);
-    assert.match(await listing(listings), /10\.0\.0\.0\/8/);
-    assert.equal(await stop(agent), '0 false');
-    assert.doesNotMatch(await listing(listings), /ip-masq-agent/i);
   });
 
   it('waits for the lock of the node, as all do who change its rules', async () => {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeCommand, ROOT } from '../../image/make.ts';
+import { makeCommandIn, ROOT } from '../../image/make.ts';
 import { OWN } from '../../image/support.ts';
 import { run, succeed } from '../../lab/run.ts';
 import { toolEnvironment } from '../local/environment.ts';
@@ -29,17 +29,30 @@ export const IMAGE_INPUTS = [
   'package.json',
 ];
 
-/** Builds the image as `make container` does, once for each state of the files that it is made of. */
+/** Builds the image, once for each state of the files that it is made of. */
 export async function agentImage(): Promise<AgentImage> {
   const version = await stateOf([...IMAGE_INPUTS, 'test/cluster/lab/image.ts']);
-  const built = builtImage(version);
-  if (built !== undefined) return built;
+  return builtImage(version) ?? (await buildImage(ROOT, version));
+}
+
+/**
+ * Builds the image of a tree as `make container` does, with the tree's own Node.js.
+ *
+ * @param variables more of them, for make
+ */
+export async function buildImage(
+  tree: string,
+  version: string,
+  ...variables: readonly string[]
+): Promise<AgentImage> {
   const image = imageOf(version);
-  const env = { ...toolEnvironment(process.env), PATH: process.env['PATH'] ?? '' };
-  await succeed(run(makeCommand('022', 'container', `VERSION=${version}`), env, { timeoutMs: MINUTES_MS }));
+  const PATH = `${join(tree, 'node_modules/.bin')}:${process.env['PATH']}`;
+  const env = { ...toolEnvironment(process.env), PATH };
+  const command = makeCommandIn(tree, '022', 'container', `VERSION=${version}`, ...variables);
+  await succeed(run(command, env, { timeoutMs: MINUTES_MS }));
   await mkdir(IMAGES, { recursive: true });
   await rm(`${image.archive}.tmp`, { force: true });
-  const from = `oci:${join(ROOT, 'bin/image', OWN, 'oci')}:${version}`;
+  const from = `oci:${join(tree, 'bin/image', OWN, 'oci')}:${version}`;
   const args = ['copy', '--quiet', from, `docker-archive:${image.archive}.tmp:${image.name}`];
   await succeed(run({ file: 'skopeo', args }, env, { timeoutMs: MINUTES_MS }));
   await rename(`${image.archive}.tmp`, image.archive);
@@ -52,7 +65,7 @@ export function builtImage(version: string): AgentImage | undefined {
   return existsSync(image.archive) ? image : undefined;
 }
 
-export function imageOf(version: string): AgentImage {
+function imageOf(version: string): AgentImage {
   const archive = join(IMAGES, `ip-masq-agent-${version}.tar`);
   return { name: `localhost/ip-masq-agent:${version}`, archive };
 }

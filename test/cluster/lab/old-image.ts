@@ -1,14 +1,14 @@
-import { mkdir, rename, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { type Docker, startDocker } from '../../image/docker.ts';
-import { importBase, makeCommandIn, ROOT } from '../../image/make.ts';
-import { OWN } from '../../image/support.ts';
+import { cp, mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ROOT } from '../../image/make.ts';
 import { type Environment, run, succeed } from '../../lab/run.ts';
-import { type AgentImage, builtImage, imageOf } from './image.ts';
+import { type AgentImage, buildImage, builtImage } from './image.ts';
 
-/** There is no release yet. This one has all flags that the manifests set. */
-const UNTIL_RELEASED = 'b08799e0b43580fe96abe32d302a54e5b055a982';
+/** There is no release yet. This one is the first whose image is built as it is today. */
+const UNTIL_RELEASED = '688f8807';
 const TREES = join(ROOT, 'bin/cluster/trees');
+/** Debian's packages: those of both versions of the lockfile stay there, with their sums. */
+const PACKAGES = 'bin/debian';
 const MINUTES_MS = 600_000;
 
 /** Builds the image of the last release from its commit, once. Undefined if this clone does not have the commit. */
@@ -21,11 +21,8 @@ export async function oldAgentImage(): Promise<AgentImage | undefined> {
   const tree = join(TREES, commit);
   try {
     await checkOut(commit, tree);
-    await using docker = await startDocker();
-    // A build of an earlier commit installs the packages in the base, and has no network.
-    const base = await baseOfOwnLayers(docker, `dpkg --install --recursive /debs/${OWN}`);
     // The tree is below this repository, whose commit make would take.
-    return await makeImage(docker, { tree, base, version, variables: [`REVISION=${commit}`] });
+    return await buildImage(tree, version, `REVISION=${commit}`);
   } finally {
     await rm(tree, { recursive: true, force: true });
   }
@@ -46,6 +43,7 @@ async function checkOut(commit: string, tree: string): Promise<void> {
   await succeed(git('archive', `--output=${archive}`, commit));
   await succeed(run({ file: 'tar', args: ['--extract', `--file=${archive}`, `--directory=${tree}`] }, own()));
   await succeed(run({ file: 'make', args: ['-C', tree, 'setup'] }, own(), { timeoutMs: MINUTES_MS }));
+  await cp(join(ROOT, PACKAGES), join(tree, PACKAGES), { recursive: true });
 }
 
 function git(...args: readonly string[]) {
@@ -58,56 +56,4 @@ function own(): Environment {
     value === undefined || /^(?:MAKE|MFLAGS|NODE_TEST_)/.test(name) ? [] : [[name, value] as const],
   );
   return Object.fromEntries(given);
-}
-
-/**
- * Imports a Debian with a line of its own in a file that comes first in each image. So no layer is that of a release: nodes that
- * have the image here pull the whole release, as new nodes do.
- *
- * @param install what else the shell runs in it
- */
-async function baseOfOwnLayers(docker: Docker, install = 'true'): Promise<string> {
-  const [container, base] = ['base-of-own-layers', 'debian-of-the-test:own-layers'];
-  const script = `echo VARIANT_ID=test >> /usr/lib/os-release && ${install}`;
-  const command = ['sh', '-c', script];
-  await docker.must('run', '--network=none', `--name=${container}`, await importBase(docker), ...command);
-  await docker.must('commit', container, base);
-  return base;
-}
-
-/** What an image is made of. */
-interface ImageParts {
-  /** The directory of the project. */
-  readonly tree: string;
-  /** The base image. */
-  readonly base: string;
-  readonly version: string;
-  /** More variables for make. */
-  readonly variables?: readonly string[];
-}
-
-/** Runs `make container` in the tree, with the tree's own Node.js first on the path, and saves the image. */
-async function makeImage(
-  docker: Docker,
-  { tree, base, version, variables = [] }: ImageParts,
-): Promise<AgentImage> {
-  const image = imageOf(version);
-  const { file, args } = makeCommandIn(
-    tree,
-    '022',
-    'container',
-    `DOCKER=${docker.client}`,
-    `BASE_IMAGE=${base}`,
-    `VERSION=${version}`,
-    'DOCKER_BUILD_FLAGS=--network=none',
-    ...variables,
-  );
-  const PATH = `${join(tree, 'node_modules/.bin')}:${docker.env['PATH']}`;
-  const env = { ...docker.env, PATH, DOCKER_BUILDKIT: '0' };
-  await succeed(run(docker.node.wrap(file, args), env, { timeoutMs: MINUTES_MS }));
-  await docker.must('tag', `ip-masq-agent-${OWN}:${version}`, image.name);
-  await mkdir(dirname(image.archive), { recursive: true });
-  await docker.must('save', '--output', `${image.archive}.tmp`, image.name);
-  await rename(`${image.archive}.tmp`, image.archive);
-  return image;
 }
