@@ -24,7 +24,7 @@ export interface Sample {
   readonly value: number;
 }
 
-interface Alert {
+export interface Alert {
   readonly name: string;
   /** All but the name. */
   readonly labels: Readonly<Record<string, string>>;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 export type Family = 'IPv4' | 'IPv6';
 
 /** A node of a local cluster: namespaces of their own on this machine. */
-interface LocalNode {
+export interface LocalNode {
   readonly name: string;
   /** The init of its namespaces, as this machine numbers it. */
   readonly pid: number;
