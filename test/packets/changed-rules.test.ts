@@ -63,7 +63,11 @@ const IN_NFT_MODE: readonly Case[] = [
   ...IN_IPTABLES,
   ['TRACE', 'kmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
   ['a jump behind a log', 'k???', nftJump('log prefix "x"')],
-  ['a jump of some sources', 'k???', nftJump('ip daddr 0.0.0.0/1 fib saddr type local')],
+  [
+    'a jump of some sources',
+    WITH_NETLINK ? 'k??k' : 'k???',
+    nftJump('ip daddr 0.0.0.0/1 fib saddr type local'),
+  ],
   // Without netlink, a POSTROUTING in which iptables cannot look for the jump is an error.
   ...(WITH_NETLINK
     ? ([

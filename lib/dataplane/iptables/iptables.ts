@@ -90,7 +90,7 @@ export function iptablesDataplane(
   const read = async (family: Family, rewrite: boolean) => {
     const reading = await netlink?.read((asked) => readOver(asked, family)).catch(noAnswer);
     if (reading !== undefined) return reading;
-    const how = { rewrite, most: options.mostObjects };
+    const how = { mayHide: mode === 'nft', rewrite, most: options.mostObjects };
     return { found: await observe(tools[family], chain, how), generation: undefined };
   };
   const readCounts = async (family: Family): Promise<readonly ObservedRule[]> => {

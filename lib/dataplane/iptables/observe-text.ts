@@ -6,6 +6,8 @@ import { isWritable, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
 interface TextOptions {
+  /** Whether there can be rules of nft(8), which iptables cannot list. */
+  readonly mayHide: boolean;
   /** Whether to look for foreign rules that lead to the agent's chains, because a change was refused. */
   readonly rewrite: boolean;
   /** The most rules of a chain of the agent that are read. */
@@ -13,11 +15,8 @@ interface TextOptions {
 }
 
 /** Reads the agent's chains and POSTROUTING from what iptables lists: a node can hold 100,000 foreign rules in other chains. */
-export async function observe(
-  tool: Tool,
-  chain: string,
-  { rewrite, most }: TextOptions,
-): Promise<IptablesObservation> {
+export async function observe(tool: Tool, chain: string, options: TextOptions): Promise<IptablesObservation> {
+  const { mayHide, most } = options;
   const name = secondChain(chain);
   const [first, listed, postrouting] = await Promise.all([
     tool.listOwn(chain, most),
@@ -26,11 +25,14 @@ export async function observe(
   ]);
   const specs = (list: Awaited<ReturnType<Tool['listOwn']>>) =>
     list === 'too many' ? [{ spec: unreadText(`more than ${most}`) }] : list?.map((spec) => ({ spec }));
-  const chains = joinChains(chain, specs(first), specs(listed));
+  let chains = joinChains(chain, specs(first), specs(listed));
+  // The tool says of a chain with rules of nft(8) what it says of one that is not there, but finds it as a target.
+  if (mayHide && !chains.hasSecond && (await tool.exists(name)))
+    chains = joinChains(chain, specs(first), [{ spec: '(rules that iptables cannot list)' }]);
   const jumps = postrouting ? jumpsIn(postrouting, chain) : await findJump(tool, chain);
   const unread = [...(first === 'too many' ? [chain] : []), ...(listed === 'too many' ? [name] : [])];
   const found = { family: tool.family, ...chains, unread, jumps, postrouting: postrouting?.length ?? 0 };
-  const callers = await findCallers(tool, chain, found, rewrite);
+  const callers = await findCallers(tool, chain, found, options);
   // If other rules lead to the chain, the plan could not prove that it deletes the right ones by their numbers.
   const deletable = callers.has(chain) ? jumps.filter(({ number }) => number === undefined) : jumps;
   return { ...found, jumps: deletable, callers };
@@ -67,7 +69,7 @@ async function findCallers(
   tool: Tool,
   chain: string,
   found: Omit<IptablesObservation, 'callers'>,
-  rewrite: boolean,
+  { mayHide, rewrite }: TextOptions,
 ): Promise<ReadonlyMap<string, string>> {
   const { jumps } = found;
   // Mostly there is the agent's jump, which all packets take: no other rule that leads to the chain matters.
@@ -79,7 +81,11 @@ async function findCallers(
     [chain, jumps.length, rewrite || !isEntered],
     [secondChain(chain), 0, found.hasSecond && (rewrite || found.leftover !== undefined)],
   ] as const) {
-    if (matters && (await tool.references(name)) > count + ownCallers(name, found))
+    // Of a chain that iptables cannot list it does not tell how many rules lead to it.
+    const isHidden = mayHide && name === chain && found.rules === undefined;
+    const countHidden = async () => (isHidden && (await tool.exists(name)) ? Number.POSITIVE_INFINITY : 0);
+    const references = matters ? ((await tool.references(name)) ?? (await countHidden())) : 0;
+    if (references > count + ownCallers(name, found))
       callers.set(name, await foreignCaller(tool, name, chain));
   }
   return callers;

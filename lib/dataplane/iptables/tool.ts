@@ -24,6 +24,9 @@ const HEADER_BYTES = 64 * 1024;
 /** The exit code of `iptables -C` if there is no such rule. */
 const EXIT_FALSE = 1;
 
+/** Its exit code if the rule jumps to a chain that does not exist. */
+const EXIT_USAGE = 2;
+
 /**
  * Makes the tool of one family and mode.
  *
@@ -85,13 +88,17 @@ export function createTool(host: Host, family: Family, suffix: string) {
       if (isUnreadable(result)) return 'unreadable';
       throw failure(command, result);
     },
-    /** How many rules of `nat` lead to the chain, also if it cannot be listed. */
-    async references(chain: string): Promise<number> {
+    /** Whether the chain is in `nat`, also if it cannot be listed. */
+    async exists(chain: string): Promise<boolean> {
+      return (await query('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
+    },
+    /** How many rules of `nat` lead to the chain, also if it cannot be listed; undefined if there is no such chain. */
+    async references(chain: string): Promise<number | undefined> {
       const result = await ask('nat', ['-n', '-L', chain], HEADER_BYTES);
       // It is the first line, which iptables-nft prints before it fails at a rule of nft(8).
       const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
       if (count !== undefined) return Number(count);
-      if (result.code !== 0 && isAbsent(result)) return 0;
+      if (result.code !== 0 && isAbsent(result)) return undefined;
       throw result.code === 0 ? noListing(command, `${chain} in nat`) : failure(command, result);
     },
     /** Feeds a transaction to iptables-restore. */
