@@ -31,11 +31,15 @@ describe('the kustomizations of the migration page', () => {
       const { spec } = wanted(objects, 'default');
       assert.deepEqual(mounted(spec), {
         'ip-masq-agent': 'ip-masq-agent-config',
-        'ip-masq-agent-cloud': 'ip-masq-agent-config-cloud',
+        'ip-masq-agent-reconciled': 'ip-masq-agent-config-reconciled',
       });
       const samples = [
         sample('ip-masq-agent-config', 'ip-masq-agent', 'nonMasqueradeCIDRs: [10.240.0.0/16]\n'),
-        sample('ip-masq-agent-config-cloud', 'ip-masq-agent-cloud', 'nonMasqueradeCIDRs: [1.0.0.0/8]\n'),
+        sample(
+          'ip-masq-agent-config-reconciled',
+          'ip-masq-agent-reconciled',
+          'nonMasqueradeCIDRs: [1.0.0.0/8]\n',
+        ),
       ];
       const problems = audit([...objects, ...samples]);
       const others = problems.filter((problem) => !problem.endsWith('not in kube-system'));
