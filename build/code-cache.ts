@@ -38,7 +38,7 @@ function loadPart(name) {
   const bytes = read(${HEAD_BYTES} + indexLength + position, length);
   const words = new Int32Array(bytes.buffer, start, Math.max(0, bytes.length - start) >> 2);
   let sum = 0;
-  for (let index = 0; index < words.length; index += 1) sum = (Math.imul(sum, 31) + words[index]) | 0;
+  for (let index = 0; index < words.length; index += 1) sum = ((sum << 5) - sum + words[index]) | 0;
   const code = sum === 0 ? { cachedData: bytes.subarray(start, -4) } : {};
   const script = new Script(bytes.latin1Slice(0, end), { filename: filename + '/' + name, ...code });
   arePrecompiled &&= script.cachedDataRejected === false;
@@ -116,7 +116,7 @@ function withSum(code: Buffer): Buffer {
   const words = new Int32Array(Math.ceil(code.length / 4) + 1);
   const all = Buffer.from(words.buffer);
   code.copy(all);
-  words[words.length - 1] = -words.reduce((sum, word) => (Math.imul(sum, 31) + word) | 0, 0);
+  words[words.length - 1] = -words.reduce((sum, word) => ((sum << 5) - sum + word) | 0, 0);
   return all;
 }
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import { peerOf } from '../netlink/peer.ts';
+import { peerOf } from '../netlink/unix-socket.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 
 /**

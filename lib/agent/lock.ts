@@ -1,9 +1,8 @@
-import { once } from 'node:events';
-import { createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { formatDuration } from '../config/duration.ts';
 import type { Logger } from '../log/log.ts';
-import { peerOf } from '../netlink/peer.ts';
+import { listenAt, peerOf } from '../netlink/unix-socket.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
 
@@ -27,6 +26,9 @@ const PAUSE_MS = 100;
 /** The pauses between further attempts of an agent that goes on without the lock. */
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 300_000;
+
+/** node:net takes 4 ms to load, which the first sync does not wait for. Who connects earlier waits in the kernel. */
+const ANSWER_AFTER_MS = 200;
 
 /** Connections at one time, and how long each may last: any user of the node can connect. */
 const CONNECTIONS = 16;
@@ -113,7 +115,7 @@ export async function tryLock(
 ): Promise<Exclude<Holder, { readonly kind: 'none' }> | undefined> {
   const start = performance.now();
   for (;;) {
-    const failure = await listen(introduction);
+    const failure = listen(introduction);
     if (failure === undefined) return undefined;
     if (errorCode(failure) !== 'EADDRINUSE') return { kind: 'unproven', reason: errorMessage(failure) };
     const holder = await findHolder();
@@ -132,19 +134,24 @@ function otherAgent(holder: Agent, what: string): SystemError {
 }
 
 /** Takes the lock and answers processes of root; returns the error if it cannot. */
-async function listen(introduction: Introduction): Promise<unknown> {
-  const server: Server = createServer((socket) => answer(socket, introduction));
-  server.maxConnections = CONNECTIONS;
-  // The lock alone must not keep the process alive.
-  server.unref();
+function listen(introduction: Introduction): unknown {
   try {
-    await once(server.listen(LOCK), 'listening');
+    const fd = listenAt(LOCK);
+    // The lock alone must not keep the process alive.
+    setTimeout(() => serve(fd, introduction), ANSWER_AFTER_MS).unref();
+    return undefined;
   } catch (error) {
     return error;
   }
+}
+
+function serve(fd: number, introduction: Introduction): void {
+  const server = createServer((socket) => answer(socket, introduction));
+  server.maxConnections = CONNECTIONS;
   // A failed connection, such as for lack of files, does not end the lock.
   server.on('error', () => {});
-  return undefined;
+  server.listen({ fd });
+  server.unref();
 }
 
 function answer(socket: Socket, introduction: Introduction): void {

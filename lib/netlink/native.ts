@@ -49,6 +49,7 @@ function load() {
     poll: koffi.node.poll,
     socket: library.func('int socket(int, int, int)'),
     bind: library.func('int bind(int, void *, int)'),
+    listen: library.func('int listen(int, int)'),
     getsockname: library.func('int getsockname(int, void *, void *)'),
     getsockopt: library.func('int getsockopt(int, int, int, void *, void *)'),
     setsockopt: library.func('int setsockopt(int, int, int, void *, int)'),

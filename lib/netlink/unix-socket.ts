@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { kernelError } from './error.ts';
 import { native } from './native.ts';
 
 /** Who has the other end of a Unix socket, as the kernel says. */
@@ -8,12 +9,33 @@ interface Peer {
   readonly uid: number;
 }
 
-/** asm-generic/socket.h, for x86-64 and arm64. */
+/** bits/socket.h and asm-generic/socket.h, for x86-64 and arm64. */
+const AF_UNIX = 1;
+const SOCK_STREAM_NONBLOCK_CLOEXEC = 1 | 0o4000 | 0o2000000;
+/** Connections that wait to be accepted. */
+const BACKLOG = 511;
 const SOL_SOCKET = 1;
 const SO_PEERCRED = 17;
 
 /** The size of `struct ucred`: pid, uid and gid, of 32 bits each (unix(7)). */
 const UCRED_BYTES = 12;
+
+/**
+ * Listens at the name of an abstract Unix socket, which begins with a zero byte (unix(7)). Returns the descriptor.
+ *
+ * @throws {NetlinkError} with the code EADDRINUSE if a socket has the name
+ */
+export function listenAt(name: string): number {
+  const { socket, bind, listen, close, errno } = native();
+  const asked = `listen at ${name.replace('\0', '@')}`;
+  const address = Buffer.concat([Buffer.from(Uint16Array.of(AF_UNIX).buffer), Buffer.from(name)]);
+  const descriptor = socket(AF_UNIX, SOCK_STREAM_NONBLOCK_CLOEXEC, 0);
+  if (descriptor < 0) throw kernelError(errno(), asked);
+  if (bind(descriptor, address, address.length) === 0 && listen(descriptor, BACKLOG) === 0) return descriptor;
+  const error = kernelError(errno(), asked);
+  close(descriptor);
+  throw error;
+}
 
 /**
  * The process that listened on, or connected to, the other end of a connected Unix socket, at that time (SO_PEERCRED in

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { it } from 'node:test';
-import { peerOf } from '../../../lib/netlink/peer.ts';
+import { peerOf } from '../../../lib/netlink/unix-socket.ts';
 
 it('the kernel says who has the other end of a Unix socket, to both ends', async () => {
   const path = `\0ip-masq-agent-test-${process.pid}`;
