@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { it } from 'node:test';
-import { peerOf } from '../../../lib/netlink/unix-socket.ts';
+import { listenAt, peerOf } from '../../../lib/netlink/unix-socket.ts';
 
-it('the kernel says who has the other end of a Unix socket, to both ends', async () => {
+it('a name is listened at once, and the kernel says who has the other end of a Unix socket, to both ends', async () => {
   const path = `\0ip-masq-agent-test-${process.pid}`;
-  const server = createServer().listen(path);
+  const server = createServer().listen({ fd: listenAt(path) });
+  assert.throws(() => listenAt(path), { code: 'EADDRINUSE' });
   await once(server, 'listening');
   const client = connect(path);
   const [[accepted]] = (await Promise.all([once(server, 'connection'), once(client, 'connect')])) as [
