@@ -5,7 +5,7 @@ import type { Choice, Dataplane, RuleLocation } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 import { secondChain } from './iptables/chain.ts';
-import { withoutNft } from './iptables/detect.ts';
+import { findCommand, withoutNft } from './iptables/detect.ts';
 import { iptablesDataplane, iptablesLocations, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
 import { NAT_MODULE } from './iptables/tool.ts';
@@ -26,6 +26,11 @@ export interface Opened {
    * @throws the error, if it is another one; one that names all that was tried, if nothing works
    */
   readonly fallBack?: (error: unknown) => Promise<Opened>;
+}
+
+/** Starts what opening the dataplane most likely waits for: a tool that runs while the config files are read. */
+export function prepareDataplane({ backend, mode }: DataplaneOptions, host: Host): void {
+  if (backend !== 'nftables') findCommand(host, mode === 'auto' ? 'nft' : mode).catch(() => {});
 }
 
 /**

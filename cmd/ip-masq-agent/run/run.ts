@@ -5,7 +5,7 @@ import type { AgentOptions } from '../../../lib/agent/options.ts';
 import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
-import { openDataplane } from '../../../lib/dataplane/open.ts';
+import { openDataplane, prepareDataplane } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { cpuTime } from '../../../lib/node/cpu-time.ts';
@@ -56,6 +56,7 @@ function startAgent(args: Args, log: Logger): Daemon {
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
+  prepareDataplane(dataplane, host);
   const state = stateOf(flags, log, recorder);
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent: AgentOptions = {

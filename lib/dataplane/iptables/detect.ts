@@ -5,7 +5,7 @@ import { isOlder } from '../versions.ts';
 import { inTurns, legacyTables } from './legacy.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
 
-export interface IptablesCommand extends ToolVersion {
+interface IptablesCommand extends ToolVersion {
   /** What follows `iptables` or `ip6tables` in their names. */
   readonly suffix: string;
 }
@@ -78,20 +78,28 @@ function notInstalled(modes: string): DataplaneError {
   return new DataplaneError('missing', `no iptables of ${modes} is installed`, remedy);
 }
 
-/** Commands that were found: a process does not ask twice for their versions. */
-const commands = new WeakMap<Host, Map<IptablesMode, IptablesCommand>>();
+type Search = Promise<IptablesCommand | undefined>;
+
+/** What was found, or is looked for: a process does not ask twice for a version. */
+const searches = new WeakMap<Host, Map<IptablesMode, Search>>();
 
 /** The command that is named after the mode, or the plain one if it has that mode. */
-export async function findCommand(host: Host, mode: IptablesMode): Promise<IptablesCommand | undefined> {
-  const known = commands.get(host) ?? new Map<IptablesMode, IptablesCommand>();
-  commands.set(host, known);
-  for (const suffix of known.has(mode) ? [] : [`-${mode}`, '']) {
+export function findCommand(host: Host, mode: IptablesMode): Search {
+  const known = searches.get(host) ?? new Map<IptablesMode, Search>();
+  searches.set(host, known);
+  const search = known.get(mode) ?? lookFor(host, mode);
+  known.set(mode, search);
+  const forget = () => known.delete(mode);
+  search.then((command) => command ?? forget(), forget);
+  return search;
+}
+
+async function lookFor(host: Host, mode: IptablesMode): Search {
+  for (const suffix of [`-${mode}`, '']) {
     const version = await toolVersion(host, `iptables${suffix}`);
-    if (version?.mode !== mode) continue;
-    known.set(mode, { ...version, suffix });
-    break;
+    if (version?.mode === mode) return { ...version, suffix };
   }
-  return known.get(mode);
+  return undefined;
 }
 
 function found(command: IptablesCommand, reason: string): Detected {
