@@ -41,7 +41,7 @@ const info = (meaning: string): Kind => ({ severity: 'info', meaning });
 /** Kinds of two origins that disagree, or say the same twice. */
 export const CONFLICT_KINDS = {
   'both-lists': error(
-    'A network is in two lists that say the opposite, of destinations or of sources, in one config file or in two.',
+    'A network is in two opposite lists, of destinations or of sources, in one config file or in two.',
   ),
   'resync-interval': error('Config files set different resync intervals.'),
   'address-range': error('A destination has two ranges in `masqueradeAddresses`.'),
@@ -49,7 +49,7 @@ export const CONFLICT_KINDS = {
     'Config files disagree on whether link-local traffic is masqueraded, in `masqLinkLocal` or `masqLinkLocalIPv6`; true wins.',
   ),
   'link-local-entry': warning(
-    '169.254.0.0/16 or fe80::/10 is listed with the opposite of the merged boolean, or is inside an entry of `nonMasqueradeCIDRs` although the boolean is true; it is not masqueraded.',
+    'An entry contradicts the merged boolean, and wins: `masqueradeCIDRs` lists 169.254.0.0/16 or fe80::/10, or an entry of `nonMasqueradeCIDRs` contains it.',
   ),
   'opposite-nested': info(
     'An entry is inside one of the opposite list from another config file; the longest prefix decides.',
@@ -57,10 +57,10 @@ export const CONFLICT_KINDS = {
   'limits-others': info(
     'One config file has `masqueradeFromCIDRs`, another does not; the ranges limit what both ask for.',
   ),
-  'address-unused': info('A destination in `masqueradeAddresses`, in which nothing is masqueraded.'),
+  'address-unused': info('Nothing is masqueraded in a destination of `masqueradeAddresses`.'),
   duplicate: info('A network is listed twice in the same list.'),
   covered: info(
-    'An entry is inside a wider one of the same list; of `masqueradeAddresses`, with the same range.',
+    'An entry is inside a wider one of the same list (in `masqueradeAddresses`, one with the same range).',
   ),
 };
 

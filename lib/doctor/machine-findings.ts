@@ -134,7 +134,7 @@ export async function bpfFindings(host: Host): Promise<readonly Finding[]> {
       message: 'BPF programs of Cilium may masquerade packets past all rules',
       evidence: links.map((name) => `link ${name}`),
       remedy:
-        'look at Masquerading in the output of "cilium-dbg status"; if it says BPF, set enable-bpf-masquerade to false in cilium-config, or give Cilium the same CIDRs with enable-ip-masq-agent',
+        'look at Masquerading in the output of "cilium-dbg status"; if it says BPF, set enable-bpf-masquerade, enable-ipv4-masquerade and enable-ipv6-masquerade to false and enable-host-legacy-routing to true in cilium-config, or give Cilium the same CIDRs with enable-ip-masq-agent',
     },
   ];
 }

@@ -11,7 +11,7 @@ import { DATAPLANES } from '../packets/support.ts';
 const MIB = 2 ** 20;
 /** How long the agent is watched after a change: it looks at foreign rules and connections again. */
 const WATCHED_MS = 2_000;
-/** For more, the limit does not cover a command in the pod. */
+/** For more, the benchmark looks whether the limit covers a command in the pod. */
 const MOST_WITH_COMMAND = 10_000;
 /** A config file may have at most 1 MiB. */
 const MOST_OF_A_FILE = 50_000;

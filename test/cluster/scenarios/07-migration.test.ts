@@ -216,7 +216,7 @@ interface DocumentedChange {
 }
 
 async function documentedChange(): Promise<DocumentedChange> {
-  const section = await sectionOf('docs/install.md', 'Another overlay');
+  const section = await sectionOf('docs/migration.md', 'Another overlay');
   const commands = kubectlCommands(section);
   const [, inPod = ''] = /^ {2}kubectl .* -- (ip-masq-agent .*)$/m.exec(section) ?? [];
   assert.deepEqual(
