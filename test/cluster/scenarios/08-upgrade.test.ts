@@ -1,25 +1,28 @@
 import type { TestContext } from 'node:test';
+import { DATAPLANES } from '../lab/agent.ts';
 import type { Home } from '../lab/own-rules.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
 import { upgradeAndBack } from '../lab/upgrade.ts';
 
-scenario('iptables: an upgrade from the last release, and its rollback', (lab, t) =>
-  upgradeFromLastRelease(lab, t, { chain: 'IP-MASQ-AGENT' }),
-);
+const HOMES: Readonly<Record<(typeof DATAPLANES)[number]['backend'], Home>> = {
+  iptables: { chain: 'IP-MASQ-AGENT' },
+  nftables: 'table',
+};
 
-scenario('nftables: an upgrade from the last release, and its rollback', (lab, t) =>
-  upgradeFromLastRelease(lab, t, 'table', 'nftables'),
-);
+for (const { backend, components, args } of DATAPLANES)
+  scenario(`${backend}: an upgrade from the last release, and its rollback`, (lab, t) =>
+    upgradeFromLastRelease(lab, t, HOMES[backend], { components, args }),
+  );
 
 async function upgradeFromLastRelease(
   lab: Lab,
   t: TestContext,
   home: Home,
-  ...components: readonly string[]
+  dataplane: Pick<(typeof DATAPLANES)[number], 'components' | 'args'>,
 ): Promise<void> {
   const { oldImage: image } = lab.cluster;
   if (image === undefined) return t.skip('CLUSTER_OLD_IMAGE does not name an image to upgrade from');
-  await upgradeAndBack(lab, home, { components, image }, (configFiles) =>
-    lab.agent.deploy({ components, configFiles }),
+  await upgradeAndBack(lab, home, { ...dataplane, image }, (configFiles) =>
+    lab.agent.deploy({ ...dataplane, configFiles }),
   );
 }
