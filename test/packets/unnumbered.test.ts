@@ -41,6 +41,17 @@ const CASES: readonly (readonly [
     /a masqueraded packet leaves by uplink0 with 10\.244\.1\.1 of another link, one that the node itself sends with 192\.0\.2\.1/,
   ],
   [
+    'is not the first of the link, but in the network of the gateway',
+    'IPv4',
+    [
+      'address add 198.51.100.9/24 dev uplink0',
+      `address add ${WIRE.IPv4}/30 dev uplink0`,
+      'route add default via 169.254.0.1',
+    ],
+    WIRE.IPv4,
+    undefined,
+  ],
+  [
     'is on lo, and the link has another one',
     'IPv4',
     [onLo.IPv4, `address add ${WIRE.IPv4}/30 dev uplink0`, uplink('IPv4', `src ${NODE.IPv4}`)],
@@ -89,7 +100,11 @@ describe('masqueraded packets of a node whose address', { concurrency: true, ski
       // The default route is gone with the address of IPv4.
       if (family === 'IPv6') await ip(node.box, 'route del default via 2001:db8::fe dev uplink0');
       await ip(node.box, ...settings);
-      await ip(network.outside, 'route add 169.254.0.0/16 dev eth0 table local');
+      await ip(
+        network.outside,
+        'address add 169.254.0.1/32 dev eth0',
+        'route add 169.254.0.0/16 dev eth0 table local',
+      );
       if (source instanceof RegExp) await ip(network.pod, 'route replace default via fe80::1 dev eth0');
       const flags = ['--enable-ipv6', '--backend=nftables'];
       const explained = async () =>
