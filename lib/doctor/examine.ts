@@ -23,6 +23,7 @@ import {
   capabilityFindings,
   conntrackFindings,
   forwardingFindings,
+  uplinkFindings,
 } from './machine-findings.ts';
 import {
   bothModesFindings,
@@ -59,6 +60,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     ...configFindings(configDir, loaded, families, usableSourceAddresses()),
     ...(await podFindings(examiner.findPods, loaded.config, families)),
     ...(await forwardingFindings(host, families)),
+    ...(await uplinkFindings(host, loaded.config, families)),
     ...(await conntrackFindings(host)),
     ...(await bpfFindings(host)),
     ...capabilities,

@@ -42,6 +42,8 @@ export const FINDING_MEANING = {
   'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
   'conntrack-full': 'connection tracking has hardly any room for new connections',
   'forwarding-off': 'the kernel does not forward packets that come in by links to pods, or to the outside',
+  'uplink-address':
+    'masqueraded packets leave by the default route with another address than its source, or with none',
   'forward-drop':
     'the policy of the chain FORWARD of iptables is DROP, and no rule there accepts what the node forwards',
   'not-read': 'the doctor could not read something',

@@ -1,7 +1,9 @@
+import type { MergedConfig } from '../config/config.ts';
 import type { Host } from '../dataplane/host.ts';
 import { noAnswer } from '../dataplane/netlink.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { conntrackTable } from '../node/conntrack-table.ts';
+import { unmeantSource } from '../node/masquerade-address.ts';
 import { forwardingLinks } from '../node/pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
 import { truncatedText } from '../text/words.ts';
@@ -91,6 +93,25 @@ async function filter<Item>(
 ): Promise<readonly Item[]> {
   const wanted = await Promise.all(items.map(isWanted));
   return items.filter((_, index) => wanted[index]);
+}
+
+/** The findings about the address of masqueraded packets to the outside, in families for which no config file chooses it. */
+export async function uplinkFindings(
+  host: Host,
+  config: MergedConfig | undefined,
+  families: readonly Family[],
+): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  const chosen = (config?.masqueradeAddresses ?? []).map(({ value }) => value.destination.text);
+  for (const family of families) {
+    const everything = family === 'IPv4' ? '0.0.0.0/0' : '::/0';
+    if (host.netlink === undefined || chosen.includes(everything)) continue;
+    const message = await unmeantSource(family).catch(noAnswer);
+    if (message === undefined) continue;
+    const remedy = `give the link an address of global scope that others have a route to, or choose one of the node's: masqueradeAddresses with the destination ${everything}`;
+    findings.push({ kind: 'uplink-address', family, message, evidence: [], remedy });
+  }
+  return findings;
 }
 
 /** From this share of its entries on, the table of connection tracking is nearly full. */

@@ -6,8 +6,12 @@ import { routeReplies } from './route-requests.ts';
 export interface InterfaceAddress {
   readonly family: Family;
   readonly value: bigint;
+  /** The index of the link. */
+  readonly link: number;
   /** The prefix length. */
   readonly length: number;
+  /** Whether it is for use beyond the link and the machine. */
+  readonly isGlobal: boolean;
   readonly isDeprecated: boolean;
   /** Whether the link had another address of the same network before or, of IPv6, whether it is temporary (RFC 8981). */
   readonly isSecondary: boolean;
@@ -26,6 +30,7 @@ const IFA_F = {
   tentative: 0x40,
 } as const;
 const IFADDRMSG_BYTES = 8;
+const RT_SCOPE_UNIVERSE = 0;
 
 /**
  * All addresses of all links, of both families.
@@ -42,7 +47,7 @@ export function allAddresses(): readonly InterfaceAddress[] {
 function readAddress(message: Message): readonly InterfaceAddress[] {
   const attributes = attributesOf(message, IFADDRMSG_BYTES);
   const { bytes, start, end } = message.payload;
-  const [protocol = 0, length = 0, flags = 0] = bytes.subarray(start, end);
+  const [protocol = 0, length = 0, flags = 0, scope] = bytes.subarray(start, end);
   const family = FAMILIES.find((one) => NFPROTO[one].protocol === protocol);
   // IFA_ADDRESS is that of the other end, if the link has one.
   const address = find(attributes, IFA.local) ?? find(attributes, IFA.address);
@@ -51,5 +56,8 @@ function readAddress(message: Message): readonly InterfaceAddress[] {
   const has = (flag: number) => (flags & flag) !== 0;
   const isUnsure = has(IFA_F.dadFailed) || (has(IFA_F.tentative) && !has(IFA_F.optimistic));
   const isDeprecated = has(IFA_F.deprecated);
-  return [{ family, value, length, isDeprecated, isSecondary: has(IFA_F.secondary), isUnsure }];
+  const isSecondary = has(IFA_F.secondary);
+  const isGlobal = scope === RT_SCOPE_UNIVERSE;
+  const link = bytes.readUInt32LE(start + 4);
+  return [{ family, value, link, length, isGlobal, isDeprecated, isSecondary, isUnsure }];
 }

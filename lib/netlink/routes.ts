@@ -31,6 +31,8 @@ export interface UnicastRoute extends LocalRoute {
   readonly table: number;
   /** Undefined if there is none, or if the route has several ways. */
   readonly gateway: bigint | undefined;
+  /** The address that the node itself sends with; undefined if the route does not say it. */
+  readonly source: bigint | undefined;
   readonly links: readonly number[];
 }
 
@@ -44,6 +46,7 @@ interface RoutingMark {
 const [RT_TABLE_UNSPEC, RT_TABLE_LOCAL, RTN_UNICAST, RTN_LOCAL, RTPROT_KERNEL] = [0, 255, 1, 2, 2];
 export const RT_TABLE_MAIN = 254;
 const RTA = { dst: 1, src: 2, iif: 3, oif: 4, gateway: 5, multipath: 9, table: 15, mark: 16 } as const;
+const RTA_PREFSRC = 7;
 /** linux/fib_rules.h; `struct fib_rule_hdr` is as long as `struct rtmsg`. */
 const FRA = { fwmark: 10, fwmask: 16 } as const;
 /** FRA_IP_PROTO and so on, up to FRA_FLOWLABEL; and where the type of service is in the header. */
@@ -201,6 +204,7 @@ function readUnicast(message: Message, family: Family): UnicastRoute {
     ...readRoute(message, family),
     table: numberIn(attributes, RTA.table) ?? bytes.readUInt8(start + 4),
     gateway: addressIn(attributes, RTA.gateway, family),
+    source: addressIn(attributes, RTA_PREFSRC, family),
     links: linksOf(attributes),
   };
 }

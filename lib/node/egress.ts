@@ -1,9 +1,8 @@
-import { networkInterfaces } from 'node:os';
 import { type Address, formatAddress } from '../cidr/address.ts';
-import { isIn, parseRange } from '../cidr/ranges.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { allLinks } from '../netlink/links.ts';
 import { RT_TABLE_MAIN, routeTo, routingQuestions, type UnicastRoute } from '../netlink/routes.ts';
+import { masqueradedText } from './masquerade-address.ts';
 
 /** How packets leave the node. */
 interface Egress {
@@ -30,11 +29,12 @@ export async function egressOf(to: Address, from: Address, as: string | undefine
       const table = route?.table === RT_TABLE_MAIN ? '' : ` (routing table ${route?.table})`;
       const through = gateway === to ? '' : ` through ${formatAddress(gateway)}`;
       const all = names.length === 0 ? [UNKNOWN_LINK] : names;
-      return { names: all, gateway, by: `by ${all.join(' or ')}${through}`, table };
+      const indices = route?.links ?? [];
+      return { names: all, indices, gateway, by: `by ${all.join(' or ')}${through}`, table };
     };
     const source = { address: from.value, link };
     const path = pathOf(await routeTo(to.family, to.value, source));
-    const { names, gateway, by, table } = path;
+    const { indices, gateway, by, table } = path;
     const { marks, askForMore } = await routingQuestions(to.family);
     const paths: Pick<Path, 'names'>[] = [path];
     const others: string[] = [];
@@ -48,11 +48,9 @@ export async function egressOf(to: Address, from: Address, as: string | undefine
     }
     const all = [...new Set(paths.flatMap((one) => one.names))];
     const isKnown = !askForMore && marks.length <= MOST_MARKS && !all.includes(UNKNOWN_LINK);
-    const found = names.flatMap((name) => addressOf(name, gateway) ?? []);
-    const address = as === 'link' ? found.join(' or ') : as;
-    const withAddress =
-      address === '' ? ', which has no address for it: the kernel drops it' : ` with ${address}`;
-    const text = `leaves ${by}${table}${address === undefined ? '' : withAddress}${others.join('')}`;
+    const masqueraded = () => masqueradedText(indices, to.family === 'IPv4' ? gateway : to);
+    const address = as === undefined ? '' : as === 'link' ? masqueraded() : ` with ${as}`;
+    const text = `leaves ${by}${table}${address}${others.join('')}`;
     return { text, links: isKnown ? all : [] };
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
@@ -63,6 +61,7 @@ export async function egressOf(to: Address, from: Address, as: string | undefine
 /** One path of packets, or several of one route. */
 interface Path {
   readonly names: readonly string[];
+  readonly indices: readonly number[];
   readonly gateway: Address;
   /** In words. */
   readonly by: string;
@@ -81,16 +80,4 @@ function noPath(error: unknown): Pick<Path, 'names' | 'by' | 'table'> {
 
 function hex(value: number): string {
   return `0x${value.toString(16)}`;
-}
-
-/** The address that the kernel takes for packets that leave by a link: the first in the network of the gateway, else the first. */
-function addressOf(link: string, { family, value }: Address): string | undefined {
-  const usable = (networkInterfaces()[link] ?? []).filter(
-    (one) => one.family === family && !one.address.startsWith('fe80:'),
-  );
-  const isNear = (cidr: string | null) => {
-    const range = parseRange(cidr ?? '');
-    return range !== undefined && isIn(value, range);
-  };
-  return (usable.find(({ cidr }) => isNear(cidr)) ?? usable[0])?.address;
 }

@@ -109,8 +109,8 @@ function linkAddresses(): readonly InterfaceAddress[] {
   return links.flatMap(({ address, cidr }) => {
     const parsed = parseAddress(address);
     const length = Number(cidr?.split('/')[1]);
-    const flags = { isDeprecated: false, isSecondary: false, isUnsure: false };
-    return parsed === undefined ? [] : [{ ...parsed, length, ...flags }];
+    const flags = { isGlobal: true, isDeprecated: false, isSecondary: false, isUnsure: false };
+    return parsed === undefined ? [] : [{ ...parsed, link: 0, length, ...flags }];
   });
 }
 

@@ -50,6 +50,13 @@ const SUBJECTS: readonly Subject[] = [
     shortTests: 'all',
   },
   {
+    title: '`--enable-ipv6` where IPv6 is turned off',
+    file: 'test/kernels/dataplanes.test.ts',
+    tests: (kind) => RegExp(`^--enable-ipv6 .*, ${kind}$`),
+    machines: ['6.1-ipv4'],
+    shortTests: 'all',
+  },
+  {
     title: 'packets of random configs, with all keys, arrive as `explain` says',
     file: 'test/packets/verdicts.test.ts',
     tests: (kind) => RegExp(` ${kind} (?:random ports|ports from ranges)$`),

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { createNode } from '../e2e/support.ts';
+import { HAS_IPV6 } from '../lab/ipv6.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { DATAPLANES } from '../packets/support.ts';
 
@@ -43,6 +44,17 @@ for (const { name, flags } of DATAPLANES) {
     assert.match(msg, /--(?:backend|iptables-mode)=/);
     assert.doesNotMatch(stderr, /trying again/);
     t.diagnostic(`${name}: ${msg}`);
+  });
+
+  it(`--enable-ipv6 where IPv6 is turned off, ${name}`, { skip: HAS_IPV6 }, async () => {
+    await using node = await createNode();
+    const before = await node.run('iptables-legacy', '-t', 'nat', '-S');
+    const { code, stderr } = await node.agent('--once', '--enable-ipv6', ...flags);
+    // nf_tables has rules of IPv6 that meet no packets.
+    if (name !== 'iptables-legacy') return assert.equal(code, 0, stderr);
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /ipv6\.disable=1.*leave out --enable-ipv6/);
+    assert.equal(await node.run('iptables-legacy', '-t', 'nat', '-S'), before);
   });
 
   it(`a second agent changes nothing, ${name}`, async () => {

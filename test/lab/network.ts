@@ -24,7 +24,7 @@ const EVERYWHERE: readonly string[] = ['0.0.0.0/0', '::/0'];
 
 /** The node, as the pod reaches it. */
 export const GATEWAY = { IPv4: '10.244.1.1', IPv6: 'fd00:244:1::1' } as const;
-const OUTSIDE = { IPv4: '192.0.2.254', IPv6: '2001:db8::fe' } as const;
+export const OUTSIDE = { IPv4: '192.0.2.254', IPv6: '2001:db8::fe' } as const;
 export const POD_NETWORK = { IPv4: '10.244.1.0/24', IPv6: 'fd00:244:1::/64' } as const;
 export const UPLINK_NETWORK = { IPv4: '192.0.2.0/24', IPv6: '2001:db8::/64' } as const;
 

@@ -179,6 +179,13 @@ const NO_CHAIN_TYPE =
 /** The texts that the tools print when they fail, the more specific first. */
 const SYMPTOMS: readonly Symptom[] = [
   {
+    // In legacy mode alone: nf_tables holds rules of IPv6 also then.
+    pattern: /initialize ip6tables table .*Address family not supported/i,
+    failure: 'unsupported',
+    remedy:
+      'IPv6 is turned off on this node (ipv6.disable=1), and the agent writes no rules of IPv4 without those of IPv6: leave out --enable-ipv6, or use --iptables-mode=nft',
+  },
+  {
     pattern: /do you need to insmod|Module \S+ not found/i,
     failure: 'unsupported',
     remedy:
@@ -211,8 +218,7 @@ const SYMPTOMS: readonly Symptom[] = [
   {
     pattern: /Protocol not supported|Address family not supported/i,
     failure: 'unsupported',
-    remedy:
-      'the kernel does not support such rules: check whether IPv6 is turned off, or use --iptables-mode=legacy if nf_tables is missing',
+    remedy: 'the kernel does not support such rules: use --iptables-mode=legacy if nf_tables is missing',
   },
   {
     // The kernel says this of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).

@@ -143,7 +143,7 @@ const PAST = 'max_over_time(ip_masq_agent_config_file_info{file="ip-masq-cloud"}
 function scaledRules(): string {
   return example('rules.yaml')
     .replaceAll(/^( +for:) \d+m$/gm, '$1 5s')
-    .replaceAll(/\[\d+m\] offset 1h/g, '[60s] offset 20s')
+    .replaceAll(/\[1d:30m\] offset 1h/g, '[60s] offset 20s')
     .replaceAll(/\[\d+m\]/g, '[30s]');
 }
 

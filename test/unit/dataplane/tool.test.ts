@@ -52,6 +52,16 @@ describe('what iptables says', () => {
         await assert.rejects(tool.restore('*nat\nCOMMIT\n'), { failure });
       });
 
+  // Measured on Linux 6.1; nf_tables takes rules of IPv6 there.
+  it('says what to do if IPv6 is turned off by ipv6.disable=1', async () => {
+    const stderr = "can't initialize ip6tables table `nat': Address family not supported by protocol";
+    const tool = createTool(hostWith({ 'ip6tables-legacy': { code: 3, stderr } }), 'IPv6', '-legacy');
+    await assert.rejects(tool.list('X'), {
+      failure: 'unsupported',
+      remedy: /ipv6\.disable=1.*no rules of IPv4.*--enable-ipv6.*--iptables-mode=nft/,
+    });
+  });
+
   // pivpn/pivpn#1135; qoomon/docker-host#62; the last one is a kernel without nft_compat alone, as RHEL 10 has.
   const NO_CHAIN = 'CHAIN_ADD failed (No such file or directory): chain POSTROUTING';
   const warning = (name: string) =>

@@ -139,7 +139,7 @@ describe('the doctor', () => {
 
   it('finds each kind here', () => {
     // These are read over netlink alone.
-    all.add('stateless-nat').add('nat-unusable').add('forward-drop');
+    all.add('stateless-nat').add('nat-unusable').add('forward-drop').add('uplink-address');
     assert.deepEqual([...all].toSorted(), Object.keys(FINDING_MEANING).toSorted());
   });
 });

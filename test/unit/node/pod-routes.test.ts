@@ -42,6 +42,7 @@ function routeOf(line: string, names: readonly (string | undefined)[]): UnicastR
     isOfLink: after('proto') === 'kernel',
     table: Number(after('table') ?? 254),
     gateway: parseAddress(after('via') ?? '')?.value,
+    source: undefined,
     links: [names.indexOf(after('dev'))],
   };
 }
