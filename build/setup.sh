@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
 # argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, with
-# `kernels` for virtual machines, with `image` to build an image, with `other` for another architecture, and with `skew` nft and iptables of other
-# releases, in bin/tools.
+# `kernels` for virtual machines, with `boot` for a Debian that boots in a container, with `image` to build an image, with
+# `other` for another architecture, and with `skew` nft and iptables of other releases, in bin/tools.
 # It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
 # missing and stops.
 set -eu
@@ -19,6 +19,10 @@ if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
 fi
 if [ "${1:-}" = kernels ]; then
   wanted="$wanted qemu-system-x86_64:qemu-system-x86 kmod:kmod cpio:cpio
+  /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
+fi
+if [ "${1:-}" = boot ]; then
+  wanted="$wanted mmdebstrap:mmdebstrap systemd-nspawn:systemd-container
   /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 fi
 if [ "${1:-}" = skew ]; then

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import {
   chmod,
   chown,
+  lstat,
   mkdir,
   readdir,
   readFile,
@@ -214,6 +215,30 @@ describe('the boot unit', { skip: NO_ROOT }, () => {
         assert.equal(await rules(node), before, what);
       }
       assert.match(await runBoot(node, kept), /the rules of the last boot are written/);
+    });
+
+  for (const mode of ['nft', 'legacy'])
+    it(`writes nothing for IPv4 if it refuses what is there for IPv6: iptables-${mode}`, async () => {
+      await using node = await createNode();
+      const dir = await booted(node, FILES, '--enable-ipv6', '--backend=iptables', `--iptables-mode=${mode}`);
+      const before = await rules(node);
+      const file = join(dir, '..data', `boot.ip6tables-restore-${mode}`);
+      await writeFile(file, (await readFile(file, 'utf8')).replace('COMMIT', '-F\nCOMMIT'));
+      assert.match(await runBoot(node, dir), /no rules are written/);
+      assert.equal(await rules(node), before);
+    });
+
+  for (const [what, ...command] of [
+    ['a link', 'ln', '--symbolic', '../elsewhere'],
+    ['a pipe', 'mkfifo'],
+  ] as const)
+    it(`replaces ${what} that stands where it notes the boot`, async () => {
+      await using node = await createNode();
+      const dir = await booted(node, IPV4_FILES);
+      await node.run('env', ...command, join(dir, 'boot-id'));
+      assert.match(await runBoot(node, dir), /the rules of the last boot are written/);
+      assert.ok((await lstat(join(dir, 'boot-id'))).isFile());
+      assert.deepEqual((await readdir(node.dir)).toSorted(), ['config', 'state']);
     });
 
   it('writes nothing if CHAIN is not a name', async () => {
