@@ -10,7 +10,7 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { commandHost, dataplaneOptions, keptFamilies, retryOptions } from './from-flags.ts';
+import { dataplaneOptions, keptFamilies, retryOptions, silentHost } from './from-flags.ts';
 import { complain, print, printError, printJson } from './print.ts';
 import { removeStateOf } from './run/state.ts';
 import { stopSignal } from './signals.ts';
@@ -30,7 +30,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     throw new SystemError(
       `${agentText(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  const all = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
+  const all = await listRuleLocations(dataplaneOptions(flags), silentHost(flags));
   if (!all.some(isTable)) complain('nftables: not read, because netlink does not work or is off');
   const { places, advice } =
     holder?.kind === 'agent'

@@ -12,7 +12,7 @@ import { VanishedFiles } from './vanished.ts';
 /** Milliseconds after the end of a grace. */
 const SOON_MS = 100;
 
-export interface LoadOptions {
+export interface ReaderOptions {
   readonly configDir: string;
   readonly config: ConfigOptions;
   /** Milliseconds between two readings, if no config file says otherwise. */
@@ -61,7 +61,7 @@ interface Reading {
 
 /** Reads the config files again and again, and tells what has changed. */
 export function createReader(
-  loading: LoadOptions,
+  loading: ReaderOptions,
   { keep, state: readState, graceMs = 0 }: Reading,
   observer: LoadObserver,
   log: Logger,
@@ -160,6 +160,6 @@ function isValid(loaded: LoadedConfig): loaded is ValidConfig {
 }
 
 /** Milliseconds until the config files are read again without a change. */
-export function resyncInterval({ config }: ValidConfig, options: LoadOptions): number {
+export function resyncInterval({ config }: ValidConfig, options: ReaderOptions): number {
   return config.resyncInterval?.value ?? options.resyncInterval;
 }

@@ -1,9 +1,9 @@
 import type { Opened } from '../dataplane/open.ts';
 import type { Family, OwnAddress } from '../policy/policy.ts';
-import type { LoadOptions, State } from './load.ts';
+import type { ReaderOptions, State } from './load.ts';
 
 export interface AgentOptions {
-  readonly loading: LoadOptions;
+  readonly loading: ReaderOptions;
   /**
    * With it, an invalid config leaves the loop running: after a valid one always, before it only as long as this finds
    * rules of the agent on the node. Without it, an invalid config ends the loop.

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import {
   createReader,
   type LoadObserver,
-  type LoadOptions,
+  type ReaderOptions,
   resyncInterval,
 } from '../../../lib/agent/load.ts';
 import type { Triggers } from '../../../lib/agent/triggers.ts';
@@ -17,7 +17,7 @@ import { writeOutput } from './output-file.ts';
 export interface Output {
   readonly path: string;
   readonly render: (config: MergedConfig) => Promise<Rendered>;
-  readonly loading: LoadOptions;
+  readonly loading: ReaderOptions;
   /** Whether an invalid config leaves an output file that is there as it is, instead of being an error. */
   readonly keeps: boolean;
 }
