@@ -12,7 +12,7 @@ import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, keptFamilies, retryOptions, silentHost } from './from-flags.ts';
 import { complain, print, printError, printJson } from './print.ts';
-import { removeStateOf } from './run/state.ts';
+import { forgetLastValid } from './run/last-valid.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -37,7 +37,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
   const removals = await removeFromAll(places, retryOptions(flags), isDry);
-  const state = isDry ? undefined : await removeStateOf(flags);
+  const state = isDry ? undefined : await forgetLastValid(flags);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   const code = isDone ? EXIT.ok : EXIT.system;
   if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });

@@ -20,8 +20,8 @@ import type { Args } from '../command.ts';
 import { type Daemon, runDaemon } from '../daemon.ts';
 import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
+import { forgetLastValid, lastValidOf } from './last-valid.ts';
 import { finishOnce } from './once.ts';
-import { removeStateOf, stateOf } from './state.ts';
 import { cleanUp, stopAtSignal } from './stop.ts';
 import { createWatchers, type Surroundings } from './watchers.ts';
 import { effectOnNode, findRulesInUse } from './without-config.ts';
@@ -58,20 +58,20 @@ function startAgent(args: Args, log: Logger): Daemon {
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   prepareDataplane(dataplane, host);
-  const state = stateOf(flags, log, recorder);
-  const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
+  const lastValid = lastValidOf(flags, log, recorder);
   const agent: AgentOptions = {
     loading,
+    onInvalidConfig: flags.once ? 'exit' : flags['on-invalid-config'],
     // Rules that cannot be read may be there.
-    ...(keeps && { hasRulesToKeep: async () => (await findRulesInUse(flags)) !== false }),
-    ...(state && { lastValid: state }),
+    mayHaveRules: async () => (await findRulesInUse(flags)) !== false,
+    lastValid,
     vanishedGraceMs: flags['vanished-grace'],
     syncTimeout: flags['sync-timeout'],
     ownAddresses: addressReader(log),
     cpuTime,
     lock: () => lock.take(),
     open: async () => {
-      const ownRulesAreOfBoot = await state?.areRulesOfBoot();
+      const ownRulesAreOfBoot = await lastValid?.areRulesOfBoot();
       return await openDataplane({ ...dataplane, ownRulesAreOfBoot }, host);
     },
   };
@@ -88,7 +88,7 @@ function startAgent(args: Args, log: Logger): Daemon {
       isServing = true;
       if (step.kind === 'no valid config') continue;
       await (flags.once ? finishOnce(surroundings, step) : watch(step));
-      await state?.keep(step);
+      await lastValid?.keep(step);
     }
   };
   return {
@@ -96,7 +96,7 @@ function startAgent(args: Args, log: Logger): Daemon {
     async afterStop() {
       if (!flags['cleanup-on-exit'] || !(await lock.isAlone())) return;
       await cleanUp(flags, log, cleared);
-      const removed = await removeStateOf(flags);
+      const removed = await forgetLastValid(flags);
       if (removed !== undefined) log.info(removed);
     },
   };
