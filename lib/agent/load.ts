@@ -74,7 +74,7 @@ export function createReader(
     },
     /** Milliseconds until the config files are to be read again without a change. */
     get interval(): number {
-      const usual = lastValid === undefined ? loading.resyncInterval : resyncInterval(lastValid, loading);
+      const usual = lastValid?.config.resyncInterval?.value ?? loading.resyncInterval;
       const now = Date.now();
       const ends = [...(vanished?.endsAt.values() ?? [])].filter((at) => at > now);
       return Math.min(usual, ...ends.map((at) => at - now + SOON_MS));
@@ -142,9 +142,4 @@ export function keepConfigOrRules(mayHaveRules: () => Promise<boolean>): Keep {
 
 function isValid(loaded: LoadedConfig): loaded is ValidConfig {
   return loaded.config !== undefined;
-}
-
-/** Milliseconds until the config files are read again without a change. */
-export function resyncInterval({ config }: ValidConfig, options: ReaderOptions): number {
-  return config.resyncInterval?.value ?? options.resyncInterval;
 }
