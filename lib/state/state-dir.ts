@@ -8,7 +8,7 @@ import { errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 
 /** What stands beside the texts. */
-export interface Summary {
+export interface LastValidSummary {
   readonly format: 1;
   /** The node that the texts are of. */
   readonly node: string;
@@ -77,7 +77,7 @@ export function requireOwn(dir: string): void {
 
 const MOST_SUMMARY_BYTES = 65_536;
 
-function readSummary(path: string): Summary {
+function readSummary(path: string): LastValidSummary {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   // To read a pipe or a device could take for ever.
   if (stats?.isFile() !== true) throw new SystemError(`${SUMMARY} is not there, or not a regular file`);
@@ -90,7 +90,10 @@ function readSummary(path: string): Summary {
   }
 }
 
-export function digest(configFiles: readonly ConfigFile[], summary: Omit<Summary, 'sha256'>): string {
+export function digest(
+  configFiles: readonly ConfigFile[],
+  summary: Omit<LastValidSummary, 'sha256'>,
+): string {
   return sha256([summary, textsOf(configFiles)]);
 }
 

@@ -11,9 +11,9 @@ import {
   digestOf,
   failure,
   isThere,
+  type LastValidSummary,
   requireOwn,
   SUMMARY,
-  type Summary,
 } from './state-dir.ts';
 
 const VERSION_PREFIX = '..version-';
@@ -39,7 +39,7 @@ export async function writeLastValid(
     await mkdir(join(dir, version), { mode: 0o700 });
     const since = new Date().toISOString();
     const summary = { format: 1, node, since, missedAt: [...missedAt], boot: digestOf(bootFiles) } as const;
-    const checked: Summary = { ...summary, sha256: digest(configFiles, summary) };
+    const checked: LastValidSummary = { ...summary, sha256: digest(configFiles, summary) };
     for (const { name, text } of [...configFiles, ...bootFiles])
       await writeSynced(join(dir, version, name), text);
     await writeSynced(join(dir, version, SUMMARY), `${JSON.stringify(checked)}\n`);
