@@ -10,9 +10,9 @@ import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { commandHost, dataplaneOptions, keptFamilies, retryOptions } from './from-flags.ts';
+import { dataplaneOptions, keptFamilies, retryOptions, silentHost } from './from-flags.ts';
 import { complain, print, printError, printJson } from './print.ts';
-import { removeStateOf } from './run/state.ts';
+import { forgetLastValid } from './run/last-valid.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -30,14 +30,14 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
     throw new SystemError(
       `${agentText(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
-  const all = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
+  const all = await listRuleLocations(dataplaneOptions(flags), silentHost(flags));
   if (!all.some(isTable)) complain('nftables: not read, because netlink does not work or is off');
   const { places, advice } =
     holder?.kind === 'agent'
       ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
   const removals = await removeFromAll(places, retryOptions(flags), isDry);
-  const state = isDry ? undefined : await removeStateOf(flags);
+  const state = isDry ? undefined : await forgetLastValid(flags);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   const code = isDone ? EXIT.ok : EXIT.system;
   if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });

@@ -5,13 +5,13 @@ import { counted, truncated } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
-import { loadOptions, nodeAccess, podFinder } from './from-flags.ts';
+import { nodeAccess, podFinder, readerOptions } from './from-flags.ts';
 import { printResult } from './print.ts';
 
 export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
   const examination = await examine({
     ...nodeAccess(flags),
-    loading: loadOptions(flags),
+    loading: readerOptions(flags),
     acceptForeign: flags['accept-foreign'],
     findPods: podFinder(flags),
   });

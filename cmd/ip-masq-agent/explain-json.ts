@@ -9,6 +9,7 @@ import { originValue } from '../../lib/text/origin.ts';
 export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained) {
   // Without rules for the family, no entry decides; with an invalid config, none is known.
   const kept = isKept ? decision : undefined;
+  const linkLocal = kept?.linkLocal;
   return {
     address: formatAddress(address),
     ...(translatedFrom && { translatedFrom: formatAddress(translatedFrom) }),
@@ -16,7 +17,7 @@ export function explainedJson({ address, translatedFrom, decision, isKept, live 
     ...(kept?.as !== undefined && { as: asJson(kept.as) }),
     from: decision === undefined ? null : fromJson(decision.source),
     decidedBy: kept?.decidedBy === undefined ? null : entryJson(kept.decidedBy),
-    flag: kept?.flag === undefined ? null : { value: kept.flag.value, origin: originValue(kept.flag.origin) },
+    flag: linkLocal === undefined ? null : { value: linkLocal.value, origin: originValue(linkLocal.origin) },
     overridden: (kept?.overridden ?? []).map(entryJson),
     ...(live !== undefined && { live: liveJson(live) }),
   };

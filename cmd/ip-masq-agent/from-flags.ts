@@ -1,4 +1,4 @@
-import type { LoadOptions } from '../../lib/agent/load.ts';
+import type { ReaderOptions } from '../../lib/agent/load.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
 import type { NodeAccess } from '../../lib/agent/rule-locations.ts';
 import { FAMILIES, type Family } from '../../lib/cidr/address.ts';
@@ -53,7 +53,7 @@ export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   };
 }
 
-export function loadOptions(flags: FlagValues): LoadOptions {
+export function readerOptions(flags: FlagValues): ReaderOptions {
   return {
     configDir: flags['config-dir'],
     config: configOptions(flags),
@@ -61,8 +61,8 @@ export function loadOptions(flags: FlagValues): LoadOptions {
   };
 }
 
-/** The machine for commands. Whether netlink works is told by what could not be read. */
-export function commandHost(flags: FlagValues, timeoutMs = flags['sync-timeout']): Host {
+/** The machine. Whether netlink works goes neither to the log nor to the metrics: what could not be read tells it. */
+export function silentHost(flags: FlagValues, timeoutMs = flags['sync-timeout']): Host {
   const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
   return systemHost(timeoutMs, netlink);
 }
@@ -80,7 +80,7 @@ export function podFinder(flags: FlagValues): FindPods {
 
 /** What a one-shot command reads the agent's rules with. */
 export function nodeAccess(flags: FlagValues): NodeAccess {
-  return { dataplane: dataplaneOptions(flags), host: commandHost(flags), retry: retryOptions(flags) };
+  return { dataplane: dataplaneOptions(flags), host: silentHost(flags), retry: retryOptions(flags) };
 }
 
 /** How a one-shot command waits for a busy kernel. */

@@ -60,8 +60,8 @@ export class KernelEvents {
   #covered: Generations = new Map();
   #own: readonly string[] = [];
 
-  /** Attaches the dataplane in use. */
-  attach({ iptables }: Pick<Dataplane, 'iptables'>): void {
+  /** Tells the tools of the agent from other programs. */
+  setOwnTools(iptables: Dataplane['iptables']): void {
     this.#own = ownProcesses(iptables);
   }
 

@@ -12,7 +12,7 @@ import { VanishedFiles } from './vanished.ts';
 /** Milliseconds after the end of a grace. */
 const SOON_MS = 100;
 
-export interface LoadOptions {
+export interface ReaderOptions {
   readonly configDir: string;
   readonly config: ConfigOptions;
   /** Milliseconds between two readings, if no config file says otherwise. */
@@ -21,26 +21,19 @@ export interface LoadOptions {
 
 export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
+  /** Since when an earlier run of the agent has had it, as in RFC 3339; undefined if this run has read it. */
+  readonly since?: string;
 }
 
-/**
- * What does not change while an invalid config is waited for, as a clause; undefined if it is an error.
- *
- * @param valid the last reading without errors, if there is one
- */
-type Keep = (valid: ValidConfig | undefined) => Promise<string | undefined>;
+/** What does not change while an invalid config is waited for, as a clause; undefined if it is an error. */
+type Keep = (lastValid: ValidConfig | undefined) => Promise<string | undefined>;
 
 /** The last valid config of an earlier run of the agent on this node. */
-export interface State {
+export interface LastValid {
   readonly configFiles: readonly ConfigFile[];
-  /** Since when the agent has had it, as in RFC 3339. */
   readonly since: string;
   /** When those of its files were first missed that had vanished, as Date.now() says it. */
   readonly missedAt: ReadonlyMap<string, number>;
-}
-
-export interface RestoredConfig extends ValidConfig {
-  readonly since: string;
 }
 
 export interface LoadObserver {
@@ -54,31 +47,26 @@ interface Reading {
   /** Undefined if an invalid config is always an error. */
   readonly keep?: Keep | undefined;
   /** The last valid config of an earlier run. */
-  readonly state?: (() => Promise<State | undefined>) | undefined;
+  readonly readLastValid?: (() => Promise<LastValid | undefined>) | undefined;
   /** Milliseconds for which a config file that has vanished keeps its last text. */
   readonly graceMs?: number;
 }
 
 /** Reads the config files again and again, and tells what has changed. */
 export function createReader(
-  loading: LoadOptions,
-  { keep, state: readState, graceMs = 0 }: Reading,
+  loading: ReaderOptions,
+  { keep, readLastValid, graceMs = 0 }: Reading,
   observer: LoadObserver,
   log: Logger,
 ) {
   const { configDir, config: options } = loading;
   let last: LoadedConfig | undefined;
-  let valid: ValidConfig | undefined;
-  let restored: RestoredConfig | undefined;
+  let lastValid: ValidConfig | undefined;
   let vanished: VanishedFiles | undefined;
   return {
-    /** What was restored; undefined once the config files have been valid. */
-    get restored(): RestoredConfig | undefined {
-      return restored;
-    },
-    /** The last reading without errors, or else what was restored; undefined if there is neither. */
-    get valid(): ValidConfig | undefined {
-      return valid;
+    /** The last reading without errors, or else the last valid config of an earlier run; undefined if there is neither. */
+    get lastValid(): ValidConfig | undefined {
+      return lastValid;
     },
     /** The config files that are gone, and when each was first missed. */
     get missedAt(): ReadonlyMap<string, number> {
@@ -86,7 +74,7 @@ export function createReader(
     },
     /** Milliseconds until the config files are to be read again without a change. */
     get interval(): number {
-      const usual = valid === undefined ? loading.resyncInterval : resyncInterval(valid, loading);
+      const usual = lastValid?.config.resyncInterval?.value ?? loading.resyncInterval;
       const now = Date.now();
       const ends = [...(vanished?.endsAt.values() ?? [])].filter((at) => at > now);
       return Math.min(usual, ...ends.map((at) => at - now + SOON_MS));
@@ -99,27 +87,26 @@ export function createReader(
      */
     async read(): Promise<ValidConfig | undefined> {
       const before = last;
-      const state = before === undefined ? await readState?.() : undefined;
-      vanished ??= new VanishedFiles(graceMs, state?.missedAt, log);
-      const lastFiles = valid?.configFiles ?? state?.configFiles ?? [];
+      const earlier = before === undefined ? await readLastValid?.() : undefined;
+      vanished ??= new VanishedFiles(graceMs, earlier?.missedAt, log);
+      const lastFiles = lastValid?.configFiles ?? earlier?.configFiles ?? [];
       const reading = await vanished.load(configDir, options, before, lastFiles);
       last = reading;
       if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
         logConfig(log, reading, mayBeVolume(configDir));
       if (isValid(reading)) {
         if (before !== undefined && !isValid(before)) log.info('the config is valid again');
-        valid = reading;
-        restored = undefined;
+        lastValid = reading;
         observer.onLoad(reading, vanished.endsAt);
         return reading;
       }
       const error = new InvalidConfigError(reading.problems, reading.configFiles);
-      if (state !== undefined) {
-        valid = restored = restore(state, options, log);
-        if (restored !== undefined) observer.onLoad(restored, vanished.endsAt);
+      if (earlier !== undefined) {
+        lastValid = restore(earlier, options, log);
+        if (lastValid !== undefined) observer.onLoad(lastValid, vanished.endsAt);
       }
       observer.onInvalidConfig(error);
-      const kept = await keep?.(valid);
+      const kept = await keep?.(lastValid);
       if (kept === undefined) throw error;
       if (reading !== before) log.error(`${error.message}; ${kept}`);
       return undefined;
@@ -129,10 +116,10 @@ export function createReader(
 
 /** The config of an earlier run; undefined if it is not valid with these flags. */
 function restore(
-  { configFiles, since }: State,
+  { configFiles, since }: LastValid,
   options: ConfigOptions,
   log: Logger,
-): RestoredConfig | undefined {
+): ValidConfig | undefined {
   const { config, ...merged } = mergeConfigFiles(configFiles, options);
   if (config !== undefined)
     return { ...merged, config, since, configFiles, readProblems: [], projected: false };
@@ -142,24 +129,17 @@ function restore(
   return undefined;
 }
 
-/** Keeps the last valid config; before there is one, the node as it is, if it has rules to keep. */
-export function keepDecision(hasRulesToKeep: () => Promise<boolean>): Keep {
-  return async (valid) => {
-    if (valid !== undefined)
-      return `the last valid config${sinceOf(valid)} stays in use until it is valid again`;
-    return (await hasRulesToKeep()) ? 'nothing on this node changes until the config is valid' : undefined;
+/** Keeps the last valid config; before there is one, the node as it is, if it may have rules of the agent. */
+export function keepConfigOrRules(mayHaveRules: () => Promise<boolean>): Keep {
+  return async (lastValid) => {
+    if (lastValid !== undefined) {
+      const since = lastValid.since === undefined ? '' : `, of ${lastValid.since},`;
+      return `the last valid config${since} stays in use until it is valid again`;
+    }
+    return (await mayHaveRules()) ? 'nothing on this node changes until the config is valid' : undefined;
   };
-}
-
-function sinceOf(valid: ValidConfig | RestoredConfig): string {
-  return 'since' in valid ? `, of ${valid.since},` : '';
 }
 
 function isValid(loaded: LoadedConfig): loaded is ValidConfig {
   return loaded.config !== undefined;
-}
-
-/** Milliseconds until the config files are read again without a change. */
-export function resyncInterval({ config }: ValidConfig, options: LoadOptions): number {
-  return config.resyncInterval?.value ?? options.resyncInterval;
 }

@@ -1,13 +1,15 @@
+import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
+import { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
-import type { Policy } from '../policy/policy.ts';
+import type { Family, Policy } from '../policy/policy.ts';
 import { type Compiled, compile } from './compile.ts';
-import { createReader, keepDecision } from './load.ts';
+import { createReader, keepConfigOrRules } from './load.ts';
 import type { Observer } from './observer.ts';
 import type { AgentOptions } from './options.ts';
-import { readOrRestore } from './restore.ts';
+import { restoreRules } from './restore.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 import { announceDataplane, syncOrFallBack, type Written } from './sync.ts';
 import { needsConfig, type Trigger } from './triggers.ts';
@@ -39,9 +41,8 @@ export interface Sync extends Written {
 }
 
 /**
- * Syncs the kernel with the config files, once for each trigger. An error in the config files ends the loop, and the rules stay
- * as they are; if a reboot has taken them, those of the last valid config are written before. With `hasRulesToKeep`, the loop
- * goes on with the last valid config.
+ * Syncs the kernel with the config files, once for each trigger. An invalid config ends the loop, unless it is to be kept, and
+ * the rules stay as they are; if a reboot has taken them, those of the last valid config are written before.
  *
  * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
  */
@@ -52,40 +53,49 @@ export async function* syncs(
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<TriggerResult, void> {
-  const { loading, hasRulesToKeep, lastValid, ownAddresses, cpuTime, lock, open } = options;
+  const { loading, lastValid: source, ownAddresses, cpuTime, lock, open } = options;
   const retry = retryOptions(options.syncTimeout, observer, log, signal);
-  const telling = { retry, observer, log };
-  const keep = hasRulesToKeep && keepDecision(hasRulesToKeep);
-  const reading = { keep, state: lastValid?.read, graceMs: options.vanishedGraceMs };
+  const keep = options.onInvalidConfig === 'keep' ? keepConfigOrRules(options.mayHaveRules) : undefined;
+  const reading = { keep, readLastValid: source?.read, graceMs: options.vanishedGraceMs };
   const reader = createReader(loading, reading, observer, log);
-  const { families } = loading.config;
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
-  let applied: readonly Policy[] | undefined;
+
+  const sync = async (config: MergedConfig, families: readonly Family[], trigger: Trigger) => {
+    await lock();
+    const last = compiled;
+    compiled = await retrying(async () => compile(config, last, families, ownAddresses, log), retry);
+    opened ??= announceDataplane(await retrying(open, retry), observer, log);
+    const { policies, policyChanges } = compiled;
+    const context = { applied: last?.policies, policyChanges, retry, observer, log };
+    const { written, used } = await syncOrFallBack(policies, opened, trigger, context);
+    opened = used;
+    return { ...written, policies, dataplane: used.dataplane };
+  };
 
   for await (const trigger of triggers) {
-    // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-    if (needsConfig(trigger.reason)) await readOrRestore(reader, trigger, options, telling);
-    await lock();
-    const { valid, missedAt, interval } = reader;
-    if (valid === undefined) {
+    try {
+      // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
+      if (needsConfig(trigger.reason)) await retrying(() => reader.read(), retry);
+    } catch (error) {
+      // Only the first reading can end the loop with a config of an earlier run at hand.
+      const { config, since } = reader.lastValid ?? {};
+      if (error instanceof InvalidConfigError && config !== undefined && since !== undefined)
+        error.consequence = await restoreRules(since, source, (families) => sync(config, families, trigger));
+      throw error;
+    }
+    const { lastValid, missedAt, interval } = reader;
+    if (lastValid === undefined) {
+      await lock();
       yield { kind: 'no valid config', interval };
       continue;
     }
-    const last = compiled;
-    compiled = await retrying(async () => compile(valid.config, last, families, ownAddresses, log), retry);
-    const { policies, policyChanges } = compiled;
-    opened ??= announceDataplane(await retrying(open, retry), observer, log);
+    const { config, configFiles } = lastValid;
     const before = cpuTime();
-    const context = { ...telling, applied, policyChanges };
-    const { written, used } = await syncOrFallBack(policies, opened, trigger, context);
-    opened = used;
-    applied = policies;
+    const synced = await sync(config, loading.config.families, trigger);
     // Only what other programs cause is paced by it.
     const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
-    const { dataplane } = opened;
-    const { configFiles } = valid;
-    yield { kind: 'synced', configFiles, missedAt, policies, dataplane, ...written, cost, interval };
+    yield { kind: 'synced', configFiles, missedAt, ...synced, cost, interval };
   }
 }
 

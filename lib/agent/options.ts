@@ -1,16 +1,14 @@
 import type { Opened } from '../dataplane/open.ts';
 import type { Family, OwnAddress } from '../policy/policy.ts';
-import type { LoadOptions, State } from './load.ts';
+import type { LastValid, ReaderOptions } from './load.ts';
 
 export interface AgentOptions {
-  readonly loading: LoadOptions;
-  /**
-   * With it, an invalid config leaves the loop running: after a valid one always, before it only as long as this finds
-   * rules of the agent on the node. Without it, an invalid config ends the loop.
-   */
-  readonly hasRulesToKeep?: () => Promise<boolean>;
+  readonly loading: ReaderOptions;
+  /** `exit`: an invalid config ends the loop. `keep`: not if there is a last valid one, or the node may have rules of the agent. */
+  readonly onInvalidConfig: 'exit' | 'keep';
+  readonly mayHaveRules: () => Promise<boolean>;
   /** With it, an invalid config at the start does not leave a node without rules that had a valid one before, as after a reboot. */
-  readonly lastValid?: LastValid;
+  readonly lastValid: LastValidSource | undefined;
   /** Milliseconds for which a config file that has vanished keeps its last text. */
   readonly vanishedGraceMs: number;
   /** The node's addresses now. Asked for only if a config needs them. */
@@ -29,8 +27,8 @@ export interface AgentOptions {
   readonly open: () => Promise<Opened>;
 }
 
-export interface LastValid {
-  readonly read: () => Promise<State | undefined>;
+export interface LastValidSource {
+  readonly read: () => Promise<LastValid | undefined>;
   /** The families without rules of the agent on this node, as far as that is certain. */
   readonly familiesWithoutRules: () => Promise<readonly Family[]>;
 }

@@ -6,58 +6,56 @@ interface ReservedRange {
   readonly rfc: string;
 }
 
-/** The networks that are not masqueraded if there is no config file. */
-export const PRIVATE_RANGES: readonly ReservedRange[] = [
-  reserved('10.0.0.0/8', 'RFC 1918'),
-  reserved('172.16.0.0/12', 'RFC 1918'),
-  reserved('192.168.0.0/16', 'RFC 1918'),
+/**
+ * What packets to and from a range get, if no config file says otherwise. Left alone are packets to `private` ranges if there is
+ * no config file, with `--nomasq-all-reserved-ranges` also those to `shared` and `other` ones; to `link local` ranges, which no
+ * router forwards, with config files too. Packets to `many` keep to their link, and say by their source which link it is: they
+ * get no chosen address. With an address of `this host`, of `many` or `link local` no packet leaves a node. To a `private`,
+ * `shared` or `unique local` address nobody outside has a route: of pods, packets with these get no answer.
+ */
+type Kind = 'private' | 'shared' | 'other' | 'this host' | 'link local' | 'many' | 'unique local';
+
+const RANGES: readonly (readonly [cidr: string, rfc: string, kind: Kind])[] = [
+  ['10.0.0.0/8', 'RFC 1918', 'private'],
+  ['172.16.0.0/12', 'RFC 1918', 'private'],
+  ['192.168.0.0/16', 'RFC 1918', 'private'],
+  // In the order of the Go agents.
+  ['100.64.0.0/10', 'RFC 6598', 'shared'],
+  ['192.0.0.0/24', 'RFC 6890', 'other'],
+  ['192.0.2.0/24', 'RFC 5737', 'other'],
+  ['192.88.99.0/24', 'RFC 7526', 'other'],
+  ['198.18.0.0/15', 'RFC 6815', 'other'],
+  ['198.51.100.0/24', 'RFC 5737', 'other'],
+  ['203.0.113.0/24', 'RFC 5737', 'other'],
+  ['240.0.0.0/4', 'RFC 5735', 'other'],
+  ['0.0.0.0/8', 'RFC 1122', 'this host'],
+  ['127.0.0.0/8', 'RFC 1122', 'this host'],
+  // It holds the unspecified address and loopback too.
+  ['::/96', 'RFC 4291', 'this host'],
+  ['169.254.0.0/16', 'RFC 3927', 'link local'],
+  ['fe80::/10', 'RFC 4291', 'link local'],
+  ['224.0.0.0/4', 'RFC 5771', 'many'],
+  ['255.255.255.255/32', 'RFC 919', 'many'],
+  ['ff00::/8', 'RFC 4291', 'many'],
+  ['fc00::/7', 'RFC 4193', 'unique local'],
 ];
 
-/** The networks that `--nomasq-all-reserved-ranges` adds, in the order of the Go agents. */
-export const OTHER_RESERVED_RANGES: readonly ReservedRange[] = [
-  reserved('100.64.0.0/10', 'RFC 6598'),
-  reserved('192.0.0.0/24', 'RFC 6890'),
-  reserved('192.0.2.0/24', 'RFC 5737'),
-  reserved('192.88.99.0/24', 'RFC 7526'),
-  reserved('198.18.0.0/15', 'RFC 6815'),
-  reserved('198.51.100.0/24', 'RFC 5737'),
-  reserved('203.0.113.0/24', 'RFC 5737'),
-  reserved('240.0.0.0/4', 'RFC 5735'),
-];
+export const PRIVATE_RANGES = rangesOf('private');
+export const OTHER_RESERVED_RANGES = rangesOf('shared', 'other');
+export const UNROUTED_RANGES = rangesOf('private', 'shared', 'unique local');
+export const MULTICAST = byFamily(rangesOf('many'));
+export const UNUSABLE_AS_SOURCE = byFamily(rangesOf('this host', 'link local', 'many'));
+const [ipv4, ipv6] = rangesOf('link local') as [ReservedRange, ReservedRange];
+export const LINK_LOCAL = { IPv4: ipv4, IPv6: ipv6 } as const;
 
-/** Addresses that no router forwards. */
-export const LINK_LOCAL = {
-  IPv4: reserved('169.254.0.0/16', 'RFC 3927'),
-  IPv6: reserved('fe80::/10', 'RFC 4291'),
-} as const;
+function rangesOf(...kinds: readonly Kind[]): readonly ReservedRange[] {
+  return RANGES.filter(([, , kind]) => kinds.includes(kind)).map(([cidr, rfc]) => {
+    const parsed = parsePrefix(cidr);
+    if ('error' in parsed) throw new Error(`${cidr} ${parsed.error.message}`);
+    return { prefix: parsed.prefix, rfc };
+  });
+}
 
-/** Addresses of many: packets to them keep to their link, and say by their source which link it is. */
-export const MULTICAST = {
-  IPv4: [reserved('224.0.0.0/4', 'RFC 5771'), reserved('255.255.255.255/32', 'RFC 919')],
-  IPv6: [reserved('ff00::/8', 'RFC 4291')],
-} as const;
-
-/** Addresses that no node has for others to see: packets cannot leave with them. */
-export const UNUSABLE_AS_SOURCE: Readonly<Record<Family, readonly ReservedRange[]>> = {
-  IPv4: [
-    reserved('0.0.0.0/8', 'RFC 1122'),
-    reserved('127.0.0.0/8', 'RFC 1122'),
-    LINK_LOCAL.IPv4,
-    ...MULTICAST.IPv4,
-  ],
-  // The first holds the unspecified address and loopback too.
-  IPv6: [reserved('::/96', 'RFC 4291'), LINK_LOCAL.IPv6, ...MULTICAST.IPv6],
-};
-
-/** Addresses to which nobody outside has a route: of pods, packets with these get no answer. */
-export const UNROUTED_RANGES: readonly ReservedRange[] = [
-  ...PRIVATE_RANGES,
-  reserved('100.64.0.0/10', 'RFC 6598'),
-  reserved('fc00::/7', 'RFC 4193'),
-];
-
-function reserved(cidr: string, rfc: string): ReservedRange {
-  const parsed = parsePrefix(cidr);
-  if ('error' in parsed) throw new Error(`${cidr} ${parsed.error.message}`);
-  return { prefix: parsed.prefix, rfc };
+function byFamily(ranges: readonly ReservedRange[]): Readonly<Record<Family, readonly ReservedRange[]>> {
+  return { IPv4: [], IPv6: [], ...Object.groupBy(ranges, ({ prefix }) => prefix.family) };
 }

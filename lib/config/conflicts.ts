@@ -5,7 +5,7 @@ import { LINK_LOCAL } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { ParsedConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
-import { LINK_LOCAL_FLAGS, type NameOf } from './keys.ts';
+import { LINK_LOCAL_KEYS, type NameOf } from './keys.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 
 /** Each two lists say the opposite: of destinations, and of sources. */
@@ -37,7 +37,7 @@ export function* findConflicts(
   const builtIn = leftAlone(masqLinkLocal);
   yield* intervalConflicts(configs);
   const entries = yield* repeatedItems(LISTS.flatMap(itemsOf), inBothLists);
-  yield* FAMILIES.flatMap((family) => linkLocalFlagConflicts(configs, family));
+  yield* FAMILIES.flatMap((family) => linkLocalKeyConflicts(configs, family));
   yield* linkLocalItemConflicts(entries, configs, masqLinkLocal);
   yield* nestedItems(entries, builtIn);
   yield* nestedItems(yield* repeatedItems(SOURCE_LISTS.flatMap(itemsOf), inBothLists), []);
@@ -140,12 +140,12 @@ function inBothLists(item: Item, first: Item): Problem {
   return conflict('both-lists', item, message, 'remove it from one of the two lists', first);
 }
 
-function linkLocalFlagConflicts(configs: readonly ParsedConfig[], family: Family): Problem[] {
-  const key = LINK_LOCAL_FLAGS[family];
-  const flags = configs.flatMap((config) => config[key] ?? []);
-  const on = flags.find(({ value }) => value);
+function linkLocalKeyConflicts(configs: readonly ParsedConfig[], family: Family): Problem[] {
+  const key = LINK_LOCAL_KEYS[family];
+  const all = configs.flatMap((config) => config[key] ?? []);
+  const on = all.find(({ value }) => value);
   if (on === undefined) return [];
-  return flags
+  return all
     .filter(({ value }) => !value)
     .map((one) => {
       const message = `${key} is false here, but true in another config file: true wins`;
@@ -153,7 +153,7 @@ function linkLocalFlagConflicts(configs: readonly ParsedConfig[], family: Family
     });
 }
 
-/** The entry that decides for link-local as a whole, if it is not as the flag says. A narrower entry is meant as an exception. */
+/** The entry that decides for link-local as a whole, if it is not as the key says. A narrower entry is meant as an exception. */
 function linkLocalItemConflicts(
   items: readonly Item[],
   configs: readonly ParsedConfig[],
@@ -162,20 +162,20 @@ function linkLocalItemConflicts(
   const all = mapOf(items);
   return FAMILIES.flatMap((family) => {
     const { prefix } = LINK_LOCAL[family];
-    const flag = LINK_LOCAL_FLAGS[family];
+    const key = LINK_LOCAL_KEYS[family];
     if (!masqLinkLocal[family]) {
       const item = all.get(prefix);
       if (item?.says !== 'masqueradeCIDRs') return [];
-      const message = `${prefix.text} is in ${item.says}, but ${flag} is false; the flag wins: it is not masqueraded`;
-      return conflict('link-local-entry', item, message, `remove the entry, or set ${flag}: true`);
+      const message = `${prefix.text} is in ${item.says}, but ${key} is false; the key wins: it is not masqueraded`;
+      return conflict('link-local-entry', item, message, `remove the entry, or set ${key}: true`);
     }
     const item = nearest(all, prefix);
     if (item?.says !== 'nonMasqueradeCIDRs') return [];
     const isItself = item.value.text === prefix.text;
-    const message = `${item.value.text} is in ${item.says}${isItself ? '' : ` and contains ${prefix.text}`}, but ${flag} is true; this entry wins: ${prefix.text} is not masqueraded`;
+    const message = `${item.value.text} is in ${item.says}${isItself ? '' : ` and contains ${prefix.text}`}, but ${key} is true; this entry wins: ${prefix.text} is not masqueraded`;
     const remedy = isItself ? 'remove the entry' : `add ${prefix.text} to masqueradeCIDRs`;
-    const on = configs.flatMap((config) => config[flag] ?? []).find(({ value }) => value);
-    return conflict('link-local-entry', item, message, `${remedy}, or set ${flag}: false`, on);
+    const on = configs.flatMap((config) => config[key] ?? []).find(({ value }) => value);
+    return conflict('link-local-entry', item, message, `${remedy}, or set ${key}: false`, on);
   });
 }
 

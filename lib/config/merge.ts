@@ -23,8 +23,8 @@ export function mergeConfigs(
       .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', basis: rfc } }) as const);
     return { configFileNames: [], ...merged, nonMasqueradeCIDRs, problems: [] };
   }
-  const flags = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
-  for (const conflict of findConflicts(configs, flags)) conflicts.add(conflict);
+  const masqLinkLocal = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
+  for (const conflict of findConflicts(configs, masqLinkLocal)) conflicts.add(conflict);
   return {
     configFileNames: configs.map(({ configFileName }) => configFileName),
     ...merged,

@@ -29,7 +29,7 @@ export function booleanKey<const Name extends string>(
     },
     setAt: ({ [name]: { value, origin } }) => (value === UNSET.value ? undefined : origin),
     json: ({ [name]: { value } }) => ({ [name]: value }),
-    lines: ({ [name]: flag }) => [scalarLine(name, String(flag.value), flag)],
+    lines: ({ [name]: all }) => [scalarLine(name, String(all.value), all)],
     text: ({ [name]: { value, origin } }) => `${value}, ${formatOrigin(origin)}`,
     logValue: ({ [name]: { value } }) => value,
     plainValue: ({ [name]: { value } }) => value,

@@ -1,5 +1,5 @@
 import { dataplaneOf, findHolder } from '../agent/holder.ts';
-import type { LoadOptions } from '../agent/load.ts';
+import type { ReaderOptions } from '../agent/load.ts';
 import { preview } from '../agent/preview.ts';
 import { retrying } from '../agent/retry.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
@@ -43,7 +43,7 @@ export interface Examination {
 }
 
 interface Examiner extends NodeAccess {
-  readonly loading: LoadOptions;
+  readonly loading: ReaderOptions;
   /** The ids of authors whose foreign rules are accepted. */
   readonly acceptForeign: readonly string[];
   readonly findPods: FindPods;

@@ -26,7 +26,7 @@ export interface Decision {
   /** The entry that decides; undefined if none holds the address, which is then masqueraded. */
   readonly decidedBy: Entry | undefined;
   /** masqLinkLocal or masqLinkLocalIPv6, if it is why a link-local address is masqueraded. */
-  readonly flag: Located<boolean> | undefined;
+  readonly linkLocal: Located<boolean> | undefined;
   /** The other entries that hold the address, the most specific first. */
   readonly overridden: readonly Entry[];
 }
@@ -70,7 +70,7 @@ export function decide(
     as: verdict === 'masqueraded' ? decidedBy?.as : undefined,
     source: from,
     decidedBy,
-    flag: decidedBy === undefined ? linkLocalSetting(config, family, rangeOf(host)) : undefined,
+    linkLocal: decidedBy === undefined ? linkLocalSetting(config, family, rangeOf(host)) : undefined,
     overridden,
   };
 }
@@ -97,8 +97,8 @@ export function linkLocalSetting(
 }
 
 /** Why addresses without an entry are masqueraded. */
-export function noEntryText(family: Family, flag: Located<boolean> | undefined): string {
-  if (flag === undefined) return 'no entry matches it';
+export function noEntryText(family: Family, setting: Located<boolean> | undefined): string {
+  if (setting === undefined) return 'no entry matches it';
   const key = family === 'IPv4' ? 'masqLinkLocal' : 'masqLinkLocalIPv6';
-  return `${withOrigin(key, flag.origin)} is true, and no entry matches it`;
+  return `${withOrigin(key, setting.origin)} is true, and no entry matches it`;
 }

@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { State } from '../agent/load.ts';
+import type { LastValid } from '../agent/load.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { SystemError } from '../text/error.ts';
-import { digestOf, forgetBoot, type KeptState, readState } from './state-dir.ts';
+import { digestOf, forgetBoot, readLastValid, type StoredLastValid } from './state-dir.ts';
 
 /**
  * The last valid config, in a directory that outlives the process and a reboot. What cannot be read or written is told, and
  * does not stop the agent.
  */
-export class LastValidConfig {
+export class LastValidStore {
   readonly #dir: string;
   readonly #node: string;
   readonly #limit: number;
@@ -19,7 +19,7 @@ export class LastValidConfig {
   #isRead = false;
   #digested: { readonly files: readonly ConfigFile[]; readonly digest: string } | undefined;
   /** What the directory holds; undefined if nothing that can be used. */
-  #kept: Pick<KeptState, 'configFiles' | 'missedAt' | 'boot'> | undefined;
+  #stored: Pick<StoredLastValid, 'configFiles' | 'missedAt' | 'boot'> | undefined;
 
   /**
    * @param node what tells this node from others
@@ -42,7 +42,7 @@ export class LastValidConfig {
    */
   async keep(
     configFiles: readonly ConfigFile[],
-    missedAt: State['missedAt'],
+    missedAt: LastValid['missedAt'],
     bootFiles: readonly ConfigFile[],
   ): Promise<boolean> {
     if (!this.#isRead) await this.read();
@@ -52,12 +52,12 @@ export class LastValidConfig {
       this.#digested = { files: bootFiles, digest: digestOf(bootFiles) };
     const texts = configFiles.map(({ name, text }) => ({ name, text }));
     const now = { configFiles: texts, missedAt, boot: this.#digested.digest };
-    if (isDeepStrictEqual(now, this.#kept)) return true;
+    if (isDeepStrictEqual(now, this.#stored)) return true;
     try {
       // Most starts write nothing.
-      const { writeState } = await import('./write-state.ts');
-      await writeState(this.#dir, this.#node, texts, missedAt, bootFiles);
-      this.#kept = now;
+      const { writeLastValid } = await import('./write-state.ts');
+      await writeLastValid(this.#dir, this.#node, texts, missedAt, bootFiles);
+      this.#stored = now;
       this.#notices.updateWarnings([]);
       return true;
     } catch (error) {
@@ -68,16 +68,16 @@ export class LastValidConfig {
   }
 
   /** The config of an earlier run; undefined if there is none that can be used. */
-  async read(): Promise<State | undefined> {
+  async read(): Promise<LastValid | undefined> {
     this.#isRead = true;
     try {
-      const state = await readState(this.#dir, this.#node, this.#limit);
-      this.#kept = state && {
-        configFiles: state.configFiles,
-        missedAt: state.missedAt,
-        boot: state.boot,
+      const lastValid = await readLastValid(this.#dir, this.#node, this.#limit);
+      this.#stored = lastValid && {
+        configFiles: lastValid.configFiles,
+        missedAt: lastValid.missedAt,
+        boot: lastValid.boot,
       };
-      return state;
+      return lastValid;
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
       this.#log.warn(error.message);

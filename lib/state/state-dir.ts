@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { State } from '../agent/load.ts';
+import type { LastValid } from '../agent/load.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import { dataLink, readVolumeVersion } from '../config/read.ts';
 import { errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 
 /** What stands beside the texts. */
-export interface StateSummary {
+export interface LastValidSummary {
   readonly format: 1;
   /** The node that the texts are of. */
   readonly node: string;
@@ -25,7 +25,7 @@ export const SUMMARY = 'state.json';
 export const BOOT_MARK = 'boot-id';
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
-export interface KeptState extends State {
+export interface StoredLastValid extends LastValid {
   /** A digest of the files for the boot unit. */
   readonly boot: string;
 }
@@ -39,7 +39,11 @@ export interface KeptState extends State {
  * @returns undefined if there is none
  * @throws {SystemError} if what is there is not to be trusted, or is not of this node
  */
-export async function readState(dir: string, node: string, limit: number): Promise<KeptState | undefined> {
+export async function readLastValid(
+  dir: string,
+  node: string,
+  limit: number,
+): Promise<StoredLastValid | undefined> {
   try {
     if (!isThere(dir)) return undefined;
     requireOwn(dir);
@@ -55,7 +59,7 @@ export async function readState(dir: string, node: string, limit: number): Promi
     const { since, missedAt, boot } = summary;
     return { configFiles, since, missedAt: new Map(missedAt), boot };
   } catch (error) {
-    throw failure(`cannot use the state in ${printable(dir)}`, error);
+    throw failure(`cannot use the last valid config in ${printable(dir)}`, error);
   }
 }
 
@@ -73,7 +77,7 @@ export function requireOwn(dir: string): void {
 
 const MOST_SUMMARY_BYTES = 65_536;
 
-function readSummary(path: string): StateSummary {
+function readSummary(path: string): LastValidSummary {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   // To read a pipe or a device could take for ever.
   if (stats?.isFile() !== true) throw new SystemError(`${SUMMARY} is not there, or not a regular file`);
@@ -86,7 +90,10 @@ function readSummary(path: string): StateSummary {
   }
 }
 
-export function digest(configFiles: readonly ConfigFile[], summary: Omit<StateSummary, 'sha256'>): string {
+export function digest(
+  configFiles: readonly ConfigFile[],
+  summary: Omit<LastValidSummary, 'sha256'>,
+): string {
   return sha256([summary, textsOf(configFiles)]);
 }
 

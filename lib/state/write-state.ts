@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { State } from '../agent/load.ts';
+import type { LastValid } from '../agent/load.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import { DATA_LINK, dataLink } from '../config/read.ts';
 import { printable } from '../text/escape.ts';
@@ -11,8 +11,8 @@ import {
   digestOf,
   failure,
   isThere,
+  type LastValidSummary,
   requireOwn,
-  type StateSummary,
   SUMMARY,
 } from './state-dir.ts';
 
@@ -25,11 +25,11 @@ const NEW_LINK = '..data_tmp';
  *
  * @throws {SystemError}
  */
-export async function writeState(
+export async function writeLastValid(
   dir: string,
   node: string,
   configFiles: readonly ConfigFile[],
-  missedAt: State['missedAt'] = new Map(),
+  missedAt: LastValid['missedAt'] = new Map(),
   bootFiles: readonly ConfigFile[] = [],
 ): Promise<void> {
   const version = `${VERSION_PREFIX}${randomBytes(6).toString('hex')}`;
@@ -39,7 +39,7 @@ export async function writeState(
     await mkdir(join(dir, version), { mode: 0o700 });
     const since = new Date().toISOString();
     const summary = { format: 1, node, since, missedAt: [...missedAt], boot: digestOf(bootFiles) } as const;
-    const checked: StateSummary = { ...summary, sha256: digest(configFiles, summary) };
+    const checked: LastValidSummary = { ...summary, sha256: digest(configFiles, summary) };
     for (const { name, text } of [...configFiles, ...bootFiles])
       await writeSynced(join(dir, version, name), text);
     await writeSynced(join(dir, version, SUMMARY), `${JSON.stringify(checked)}\n`);
@@ -50,17 +50,17 @@ export async function writeState(
     await removeVersions(dir, version);
   } catch (error) {
     await rm(join(dir, version), { recursive: true, force: true }).catch(() => {});
-    throw failure(`cannot write the state to ${printable(dir)}`, error);
+    throw failure(`cannot write the last valid config to ${printable(dir)}`, error);
   }
 }
 
 /**
- * Removes what `writeState` has made.
+ * Removes what `writeLastValid` has made.
  *
  * @returns whether there was any
  * @throws {SystemError}
  */
-export async function removeState(dir: string): Promise<boolean> {
+export async function removeLastValid(dir: string): Promise<boolean> {
   try {
     if (!isThere(dir)) return false;
     const hasState = dataLink(dir) !== undefined;
@@ -68,7 +68,7 @@ export async function removeState(dir: string): Promise<boolean> {
     await removeVersions(dir, undefined);
     return hasState;
   } catch (error) {
-    throw failure(`cannot remove the state in ${printable(dir)}`, error);
+    throw failure(`cannot remove the last valid config in ${printable(dir)}`, error);
   }
 }
 

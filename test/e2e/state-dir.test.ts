@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { readState } from '../../lib/state/state-dir.ts';
+import { readLastValid } from '../../lib/state/state-dir.ts';
 import { RUNS } from '../lab/runs.ts';
 import { BINARY, createNode, eventually, type NodeLab, SERVED } from './support.ts';
 
@@ -158,7 +158,7 @@ it('the state is written only if the config changes; a directory that cannot be 
   assert.deepEqual(await readdir(dir), first);
   await chmod(dir, 0o777);
   await volume.swap({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
-  await agent.logged(/cannot write the state to .*: other users may write to it/);
+  await agent.logged(/cannot write the last valid config to .*: other users may write to it/);
   await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
   assert.match(await node.metrics(), /_last_valid_config_kept 0/);
   await agent.stop();
@@ -199,7 +199,7 @@ it('the state is one of two, whole, whenever the agent is killed', async (test) 
     await delay(Math.random() * 100);
     writer.kill('SIGKILL');
     await once(writer, 'close');
-    const state = await readState(dir, 'node', 2 ** 21);
+    const state = await readLastValid(dir, 'node', 2 ** 21);
     const texts = new Set(state?.configFiles.map(({ text }) => text));
     assert.equal(texts.size, 1);
     seen.push([...texts].join('').slice(2, 3));

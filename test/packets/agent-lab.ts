@@ -62,6 +62,9 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   const loading = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
   const agent = {
     loading,
+    onInvalidConfig: 'exit' as const,
+    mayHaveRules: async () => false,
+    lastValid: undefined,
     ownAddresses: usableSourceAddresses,
     cpuTime: () => 0,
     vanishedGraceMs: 0,

@@ -3,7 +3,7 @@ import { appendFile, mkdir, readFile, readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { nodeIdentity } from '../../lib/node/identity.ts';
-import { writeState } from '../../lib/state/write-state.ts';
+import { writeLastValid } from '../../lib/state/write-state.ts';
 import { createNode, eventually, type NodeLab, SERVED } from '../e2e/support.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { type Helper, startHelper } from '../lab/helper.ts';
@@ -81,8 +81,8 @@ function outcomeOf({ config, kernel, mode, state }: Start): Outcome {
 const SAID: Readonly<Record<Start['state'], RegExp>> = {
   state: /^/,
   none: /^/,
-  damaged: /cannot use the state in .*: its checksum is wrong/,
-  "another node's": /cannot use the state in .*: it is of another node/,
+  damaged: /cannot use the last valid config in .*: its checksum is wrong/,
+  "another node's": /cannot use the last valid config in .*: it is of another node/,
 };
 
 const ALL: readonly Start[] = CONFIGS.flatMap((config) =>
@@ -175,7 +175,7 @@ const NAMES: Readonly<Record<string, string>> = { [POD.IPv4]: 'pod', [NODE.IPv4]
 async function prepareState(dir: string, state: Start['state']): Promise<void> {
   if (state === 'none') return;
   const configFiles = Object.entries(VALID).map(([name, text]) => ({ name, text }));
-  await writeState(dir, state === "another node's" ? 'another node' : nodeIdentity(), configFiles);
+  await writeLastValid(dir, state === "another node's" ? 'another node' : nodeIdentity(), configFiles);
   if (state === 'damaged') await appendFile(join(dir, await readlink(join(dir, '..data')), 'ip-masq-a'), '#');
 }
 

@@ -2,7 +2,7 @@ import { covers, type Prefix } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
+import { LINK_LOCAL_KEYS } from '../../../lib/config/keys.ts';
 import { cutBySegments, flatten, notMasqueradedDestinations } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
@@ -19,7 +19,7 @@ export function flatConfig(config: MergedConfig, families: readonly Family[]): M
     ...config,
     nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),
     masqueradeCIDRs: [],
-    ...Object.fromEntries(flat.map((one) => [LINK_LOCAL_FLAGS[one.family], one.masqLinkLocal])),
+    ...Object.fromEntries(flat.map((one) => [LINK_LOCAL_KEYS[one.family], one.masqLinkLocal])),
   };
 }
 
@@ -37,7 +37,7 @@ function flatFamily(
   config: MergedConfig,
   family: Family,
 ): { readonly list: readonly Located<Prefix>[]; readonly masqLinkLocal: Located<boolean> } {
-  const said = config[LINK_LOCAL_FLAGS[family]];
+  const said = config[LINK_LOCAL_KEYS[family]];
   const linkLocal = LINK_LOCAL[family].prefix;
   const list = flatPrefixes(compilePolicy(config, family));
   // If there is an exception inside link-local, the reader must not add all of link-local.

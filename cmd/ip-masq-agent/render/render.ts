@@ -11,7 +11,7 @@ import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
 import { runDaemon } from '../daemon.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { loadOptions, nodeAccess } from '../from-flags.ts';
+import { nodeAccess, readerOptions } from '../from-flags.ts';
 import { print, printError } from '../print.ts';
 import { readConfig } from '../read-config.ts';
 import { stopSignal } from '../signals.ts';
@@ -68,7 +68,7 @@ async function watchConfigFiles(
   flags: RenderArgs['flags'],
   log: Logger,
 ): Promise<void> {
-  const loading = loadOptions(flags);
+  const loading = readerOptions(flags);
   const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
   process.on('SIGHUP', () => triggers.add('signal'));
   const state: OutputState = {};

@@ -1,10 +1,5 @@
 import { existsSync } from 'node:fs';
-import {
-  createReader,
-  type LoadObserver,
-  type LoadOptions,
-  resyncInterval,
-} from '../../../lib/agent/load.ts';
+import { createReader, type LoadObserver, type ReaderOptions } from '../../../lib/agent/load.ts';
 import type { Triggers } from '../../../lib/agent/triggers.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { dataLink } from '../../../lib/config/read.ts';
@@ -17,7 +12,7 @@ import { writeOutput } from './output-file.ts';
 export interface Output {
   readonly path: string;
   readonly render: (config: MergedConfig) => Promise<Rendered>;
-  readonly loading: LoadOptions;
+  readonly loading: ReaderOptions;
   /** Whether an invalid config leaves an output file that is there as it is, instead of being an error. */
   readonly keeps: boolean;
 }
@@ -39,9 +34,7 @@ export async function keepOutput(
 ): Promise<void> {
   const keep = async () => (keeps && existsSync(path) ? UNCHANGED : undefined);
   const observer: LoadObserver = {
-    onLoad: (loaded) => {
-      triggers.interval = resyncInterval(loaded, loading);
-    },
+    onLoad: () => {},
     onInvalidConfig: (error) => {
       state.invalid = { error, since: state.invalid?.since ?? Date.now() };
     },
@@ -51,6 +44,7 @@ export async function keepOutput(
   for await (const { reason } of triggers) {
     const version = dataLink(loading.configDir);
     const reading = await reader.read();
+    triggers.interval = reader.interval;
     if (reading === undefined) continue;
     const { text, notes, isDefault } = await render(reading.config);
     const change = await writeOutput(path, isDefault ? undefined : text);

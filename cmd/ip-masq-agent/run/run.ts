@@ -18,12 +18,13 @@ import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { type Daemon, runDaemon } from '../daemon.ts';
-import { dataplaneOptions, keptFamilies, loadOptions } from '../from-flags.ts';
+import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
-import { afterEach, afterOnly } from './after-sync.ts';
-import { removeStateOf, stateOf } from './state.ts';
-import { announceStop, cleanUp } from './stop.ts';
-import { effectOnNode, findOwnRules } from './without-config.ts';
+import { forgetLastValid, lastValidOf } from './last-valid.ts';
+import { finishOnce } from './once.ts';
+import { cleanUp, stopAtSignal } from './stop.ts';
+import { createWatchers, type Surroundings } from './watchers.ts';
+import { effectOnNode, findRulesInUse } from './without-config.ts';
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
@@ -38,7 +39,7 @@ function startAgent(args: Args, log: Logger): Daemon {
   const { flags } = args;
   const recorder = new Recorder();
   const status = new StatusObserver(recorder, buildInfo());
-  const loading = loadOptions(flags);
+  const loading = readerOptions(flags);
   const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
   process.on('SIGHUP', () => triggers.add('signal'));
   const otherAgent = Promise.withResolvers<never>();
@@ -52,36 +53,42 @@ function startAgent(args: Args, log: Logger): Daemon {
   });
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   // Until the lock is decided, the rules may be those of another agent.
-  announceStop(log, () => flags['cleanup-on-exit'] && lock.isDecided);
+  stopAtSignal(log, () => flags['cleanup-on-exit'] && lock.isDecided);
   const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   prepareDataplane(dataplane, host);
-  const state = stateOf(flags, log, recorder);
-  const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
+  const lastValid = lastValidOf(flags, log, recorder);
   const agent: AgentOptions = {
     loading,
+    onInvalidConfig: flags.once ? 'exit' : flags['on-invalid-config'],
     // Rules that cannot be read may be there.
-    ...(keeps && { hasRulesToKeep: async () => (await findOwnRules(flags)) !== false }),
-    ...(state && { lastValid: state }),
+    mayHaveRules: async () => (await findRulesInUse(flags)) !== false,
+    lastValid,
     vanishedGraceMs: flags['vanished-grace'],
     syncTimeout: flags['sync-timeout'],
     ownAddresses: addressReader(log),
     cpuTime,
     lock: () => lock.take(),
     open: async () => {
-      const ownRulesAreOfBoot = await state?.areRulesOfBoot();
+      const ownRulesAreOfBoot = await lastValid?.areRulesOfBoot();
       return await openDataplane({ ...dataplane, ownRulesAreOfBoot }, host);
     },
   };
   const cleared = new Set<string>();
   const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };
   const keepRules = async () => {
-    const after = flags.once ? afterOnly(surroundings) : afterEach(surroundings);
+    const watch = createWatchers(surroundings);
     const all = flags.once ? [startTrigger()] : triggers;
+    let isServing = flags.once;
     for await (const step of syncs(agent, all, status, log, stopSignal)) {
-      await after(step);
-      if (step.kind === 'synced') await state?.keep(step);
+      triggers.interval = step.interval;
+      // The first sync does not wait until the server is loaded.
+      if (!isServing) await serveStatus(surroundings);
+      isServing = true;
+      if (step.kind === 'no valid config') continue;
+      await (flags.once ? finishOnce(surroundings, step) : watch(step));
+      await lastValid?.keep(step);
     }
   };
   return {
@@ -89,7 +96,7 @@ function startAgent(args: Args, log: Logger): Daemon {
     async afterStop() {
       if (!flags['cleanup-on-exit'] || !(await lock.isAlone())) return;
       await cleanUp(flags, log, cleared);
-      const removed = await removeStateOf(flags);
+      const removed = await forgetLastValid(flags);
       if (removed !== undefined) log.info(removed);
     },
   };
@@ -109,6 +116,13 @@ function addressReader(log: Logger): AgentOptions['ownAddresses'] {
       return [];
     }
   };
+}
+
+async function serveStatus({ args, log, status, recorder, host, triggers }: Surroundings): Promise<void> {
+  const { flags } = args;
+  if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();
+  const { startServer } = await import('./server.ts');
+  await startServer({ flags, log, status, recorder, host, interval: () => triggers.interval });
 }
 
 /** What the agent says to commands on this node. It is read at each answer: the dataplane and the state change. */

@@ -4,7 +4,7 @@ import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { EXIT } from '../exit.ts';
 import type { FlagValues } from '../flags.ts';
-import { commandHost, dataplaneOptions } from '../from-flags.ts';
+import { dataplaneOptions, silentHost } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 
 /** How long a stop waits for a running sync, so that a pod ends within a second. */
@@ -12,7 +12,7 @@ const STOP_MS = 800;
 
 /** Removes the agent's rules, but not those of another agent, which are in the locations that this process has cleared. */
 export async function cleanUp(flags: FlagValues, log: Logger, cleared: ReadonlySet<string>): Promise<void> {
-  const locations = await listRuleLocations(dataplaneOptions(flags), commandHost(flags));
+  const locations = await listRuleLocations(dataplaneOptions(flags), silentHost(flags));
   const own = locations.filter((location) => !cleared.has(ruleLocationName(location)));
   const removals = await removeFromAll(own, {
     timeoutMs: flags['sync-timeout'],
@@ -28,7 +28,7 @@ export async function cleanUp(flags: FlagValues, log: Logger, cleared: ReadonlyS
 }
 
 /** Logs that the agent stops, and makes sure that it does. */
-export function announceStop(log: Logger, cleansUp: () => boolean): void {
+export function stopAtSignal(log: Logger, cleansUp: () => boolean): void {
   const announce = () => {
     const cleanUp = cleansUp();
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);

@@ -3,7 +3,7 @@ import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
-import { commandHost, dataplaneOptions, keptFamilies } from '../from-flags.ts';
+import { dataplaneOptions, keptFamilies, silentHost } from '../from-flags.ts';
 
 /** Milliseconds to read the node after an invalid config. */
 const READ_MS = 2_000;
@@ -12,13 +12,13 @@ const READ_MS = 2_000;
  * Whether any location holds rules of the agent that packets meet, also of an earlier run with other flags; undefined if that
  * cannot be told.
  */
-export async function findOwnRules(
+export async function findRulesInUse(
   flags: FlagValues,
   families: readonly Family[] = FAMILIES,
 ): Promise<boolean | undefined> {
   let isCertain = true;
   try {
-    for (const location of await listRuleLocations(dataplaneOptions(flags), commandHost(flags, READ_MS))) {
+    for (const location of await listRuleLocations(dataplaneOptions(flags), silentHost(flags, READ_MS))) {
       if (!families.includes(location.family)) continue;
       const state = await observeRuleLocation(location);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
@@ -36,13 +36,13 @@ export async function findOwnRules(
 export async function familiesWithoutRules(flags: FlagValues): Promise<readonly Family[]> {
   const families: Family[] = [];
   for (const family of keptFamilies(flags))
-    if ((await findOwnRules(flags, [family])) === false) families.push(family);
+    if ((await findRulesInUse(flags, [family])) === false) families.push(family);
   return families;
 }
 
 /** What an invalid config means for the node, as a clause. */
 export async function effectOnNode(flags: FlagValues): Promise<string> {
-  switch (await findOwnRules(flags)) {
+  switch (await findRulesInUse(flags)) {
     case true:
       return 'the rules on this node do not change';
     case false:

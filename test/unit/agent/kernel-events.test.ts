@@ -23,7 +23,7 @@ function create({ mock }: TestContext, iptables?: { readonly mode: 'nft'; readon
   mock.restoreAll();
   mock.method(performance, 'now', () => now);
   const events = new KernelEvents();
-  events.attach({ iptables });
+  events.setOwnTools(iptables);
   return {
     events,
     at: (ms: number) => {

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  LINK_LOCAL,
-  OTHER_RESERVED_RANGES,
-  PRIVATE_RANGES,
-  UNUSABLE_AS_SOURCE,
-} from '../../../lib/cidr/reserved.ts';
+import { OTHER_RESERVED_RANGES, PRIVATE_RANGES, UNUSABLE_AS_SOURCE } from '../../../lib/cidr/reserved.ts';
 
 const textOf = ({ prefix, rfc }: (typeof PRIVATE_RANGES)[number]) => `${prefix.text} ${rfc}`;
 
@@ -21,11 +16,6 @@ describe('reserved ranges', () => {
       ...['192.88.99.0/24 RFC 7526', '198.18.0.0/15 RFC 6815', '198.51.100.0/24 RFC 5737'],
       ...['203.0.113.0/24 RFC 5737', '240.0.0.0/4 RFC 5735'],
     ]);
-  });
-
-  it('are link-local, one of each family', () => {
-    assert.equal(LINK_LOCAL.IPv4.prefix.text, '169.254.0.0/16');
-    assert.equal(LINK_LOCAL.IPv6.prefix.text, 'fe80::/10');
   });
 
   it('are those with which no packet leaves', () => {

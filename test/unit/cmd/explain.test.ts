@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { explainedText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
 import { explainedJson } from '../../../cmd/ip-masq-agent/explain-json.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
+import { KEYS } from '../../../lib/config/keys.ts';
 import { explained } from '../../../lib/explain/explain.ts';
 import { painter } from '../../../lib/text/colour.ts';
 import { addressFrom } from '../cidr/support.ts';
@@ -20,6 +21,20 @@ const TEXTS = {
 };
 
 const OWN = ['198.51.100.17', '2001:db8::2', '198.51.100.7', '192.0.2.1', '2001:db8::10'];
+
+/** One of each kind of range for which a key may say something else. */
+const KINDS = '8.8.8.8 10.0.0.1 169.254.1.1 224.0.0.1 2001:db8::1 fd00::1 fe80::1 ff02::1'.split(' ');
+
+for (const { name } of KEYS.filter(({ kind }) => kind === 'flag'))
+  it(`explain names ${name} where it changes a verdict`, () => {
+    const answersIf = (value: boolean) =>
+      KINDS.map((address) => explainOf({ 'ip-masq-a': `${name}: ${value}` }, address));
+    const before = answersIf(false).map(({ decision }) => decision?.verdict);
+    const changed = answersIf(true).filter(({ decision }, index) => decision?.verdict !== before[index]);
+    assert.ok(changed.length > 0);
+    for (const one of changed)
+      assert.match(explainedText(one, painter(false)), new RegExp(`${name} of ip-masq-a:1:\\d+ is true`));
+  });
 
 describe('explain, of an address of the node that packets leave with,', () => {
   for (const [name, own, address, ...lines] of [

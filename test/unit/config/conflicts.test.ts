@@ -6,7 +6,7 @@ import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
 import type { ParsedConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
-import { type CIDR_KEYS, LINK_LOCAL_FLAGS } from '../../../lib/config/keys.ts';
+import { type CIDR_KEYS, LINK_LOCAL_KEYS } from '../../../lib/config/keys.ts';
 import { CONFLICT_KINDS, locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
@@ -65,7 +65,7 @@ const FOUND: Readonly<Record<string, readonly (readonly [texts: Texts, ...found:
     ],
     [
       { a: 'masqueradeCIDRs: [169.254.0.0/16]' },
-      'warning link-local-entry a:1:19 - 169.254.0.0/16 is in masqueradeCIDRs, but masqLinkLocal is false; the flag wins: it is not masqueraded; remove the entry, or set masqLinkLocal: true',
+      'warning link-local-entry a:1:19 - 169.254.0.0/16 is in masqueradeCIDRs, but masqLinkLocal is false; the key wins: it is not masqueraded; remove the entry, or set masqLinkLocal: true',
     ],
     [
       { a: 'nonMasqueradeCIDRs: [169.254.0.0/16]', b: 'masqLinkLocal: true' },
@@ -234,8 +234,8 @@ describe('conflicts', () => {
   });
 
   for (const family of FAMILIES) {
-    it(`of ${family} link-local are found if and only if a flag that is true does not decide for any address`, () => {
-      const flag = LINK_LOCAL_FLAGS[family];
+    it(`of ${family} link-local are found if and only if a key that is true does not decide for any address`, () => {
+      const key = LINK_LOCAL_KEYS[family];
       const { prefix: linkLocal } = LINK_LOCAL[family];
       const around = fc
         .integer({ min: 0, max: linkLocal.length })
@@ -254,7 +254,7 @@ describe('conflicts', () => {
         fc.property(list, list, (inside, outside) => {
           const texts = (prefixes: readonly Prefix[]) => JSON.stringify(prefixes.map(({ text }) => text));
           const others = outside.filter(({ text }) => inside.every((one) => one.text !== text));
-          const text = `${flag}: true\nnonMasqueradeCIDRs: ${texts(inside)}\nmasqueradeCIDRs: ${texts(others)}`;
+          const text = `${key}: true\nnonMasqueradeCIDRs: ${texts(inside)}\nmasqueradeCIDRs: ${texts(others)}`;
           const { config, problems } = merge({ a: text });
           assert.ok(config);
           const verdictOf = decider(compilePolicy(config, family));

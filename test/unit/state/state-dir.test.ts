@@ -21,8 +21,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readVolumeVersion } from '../../../lib/config/read.ts';
-import { readState } from '../../../lib/state/state-dir.ts';
-import { removeState, writeState } from '../../../lib/state/write-state.ts';
+import { readLastValid } from '../../../lib/state/state-dir.ts';
+import { removeLastValid, writeLastValid } from '../../../lib/state/write-state.ts';
 import { IS_ROOT, NOBODY } from '../../lab/user.ts';
 
 const NODE = 'node-1 8f1e';
@@ -39,21 +39,21 @@ function temporary(): Disposable & { readonly dir: string } {
 
 it('keeps the last texts only, for nobody else to read, and a command reads them as a volume', async () => {
   using state = temporary();
-  assert.equal(await readState(join(state.dir, 'none'), NODE, LIMIT), undefined);
-  assert.equal(await readState(state.dir, NODE, LIMIT), undefined);
-  await writeState(state.dir, NODE, []);
-  assert.deepEqual((await readState(state.dir, NODE, LIMIT))?.configFiles, []);
-  await writeState(state.dir, NODE, TEXTS);
-  assert.deepEqual((await readState(state.dir, NODE, LIMIT))?.configFiles, TEXTS);
+  assert.equal(await readLastValid(join(state.dir, 'none'), NODE, LIMIT), undefined);
+  assert.equal(await readLastValid(state.dir, NODE, LIMIT), undefined);
+  await writeLastValid(state.dir, NODE, []);
+  assert.deepEqual((await readLastValid(state.dir, NODE, LIMIT))?.configFiles, []);
+  await writeLastValid(state.dir, NODE, TEXTS);
+  assert.deepEqual((await readLastValid(state.dir, NODE, LIMIT))?.configFiles, TEXTS);
   assert.deepEqual((await readVolumeVersion(state.dir, true)).configFiles, TEXTS);
   const [data, version = '', ...others] = readdirSync(state.dir).toSorted();
   assert.deepEqual([data, others], ['..data', []]);
   for (const name of readdirSync(join(state.dir, version)))
     assert.equal(statSync(join(state.dir, version, name)).mode & 0o777, 0o600);
-  assert.equal(await removeState(state.dir), true);
+  assert.equal(await removeLastValid(state.dir), true);
   assert.deepEqual(readdirSync(state.dir), []);
-  assert.equal(await removeState(state.dir), false);
-  assert.equal(await removeState(join(state.dir, 'none')), false);
+  assert.equal(await removeLastValid(state.dir), false);
+  assert.equal(await removeLastValid(join(state.dir, 'none')), false);
 });
 
 describe('does not use what is not its own, or not whole', () => {
@@ -122,30 +122,30 @@ describe('does not use what is not its own, or not whole', () => {
       using outer = temporary();
       const dir = join(outer.dir, 'state');
       mkdirSync(dir);
-      await writeState(dir, NODE, TEXTS);
+      await writeLastValid(dir, NODE, TEXTS);
       damage(dir, join(dir, readlinkSync(join(dir, '..data'))));
-      await assert.rejects(readState(dir, NODE, LIMIT), message);
+      await assert.rejects(readLastValid(dir, NODE, LIMIT), message);
     });
 
   it('a link to a directory', async () => {
     using outer = temporary();
     const [dir, link] = [join(outer.dir, 'state'), join(outer.dir, 'link')];
     mkdirSync(dir);
-    await writeState(dir, NODE, TEXTS);
+    await writeLastValid(dir, NODE, TEXTS);
     symlinkSync('state', link);
-    await assert.rejects(readState(link, NODE, LIMIT), /not a directory/);
-    await assert.rejects(writeState(link, NODE, TEXTS), /not a directory/);
+    await assert.rejects(readLastValid(link, NODE, LIMIT), /not a directory/);
+    await assert.rejects(writeLastValid(link, NODE, TEXTS), /not a directory/);
   });
 
   it('that of another node, as on a cloned disk', async () => {
     using state = temporary();
-    await writeState(state.dir, NODE, TEXTS);
-    await assert.rejects(readState(state.dir, 'node-2 8f1e', LIMIT), /another node/);
+    await writeLastValid(state.dir, NODE, TEXTS);
+    await assert.rejects(readLastValid(state.dir, 'node-2 8f1e', LIMIT), /another node/);
   });
 
   it('more bytes than the config may have', async () => {
     using state = temporary();
-    await writeState(state.dir, NODE, TEXTS);
-    await assert.rejects(readState(state.dir, NODE, 40), /larger than 40 bytes/);
+    await writeLastValid(state.dir, NODE, TEXTS);
+    await assert.rejects(readLastValid(state.dir, NODE, 40), /larger than 40 bytes/);
   });
 });

@@ -1,16 +1,16 @@
 import type { Sync } from '../../../lib/agent/loop.ts';
-import type { LastValid } from '../../../lib/agent/options.ts';
+import type { LastValidSource } from '../../../lib/agent/options.ts';
 import type { ConfigFile } from '../../../lib/config/config-file.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { nodeIdentity } from '../../../lib/node/identity.ts';
-import type { LastValidConfig } from '../../../lib/state/last-valid.ts';
+import type { LastValidStore } from '../../../lib/state/last-valid.ts';
 import type { Recorder } from '../../../lib/status/recorder.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions } from '../from-flags.ts';
 import { familiesWithoutRules } from './without-config.ts';
 
-export interface KeptConfig extends LastValid {
+export interface LastValidKeeper extends LastValidSource {
   /** Whether the node's boot unit has written the rules, and no agent has synced since. */
   areRulesOfBoot(): Promise<boolean>;
   /** Keeps the config of a sync for the next run. */
@@ -18,13 +18,13 @@ export interface KeptConfig extends LastValid {
 }
 
 /** Where the last valid config outlives the process; undefined if --state-dir names no directory. */
-export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): KeptConfig | undefined {
+export function lastValidOf(flags: FlagValues, log: Logger, recorder: Recorder): LastValidKeeper | undefined {
   const dir = flags['state-dir'];
   if (dir === '') return undefined;
-  let opened: LastValidConfig | undefined;
+  let opened: LastValidStore | undefined;
   const open = async () => {
-    const { LastValidConfig } = await import('../../../lib/state/last-valid.ts');
-    opened ??= new LastValidConfig(dir, nodeIdentity(), flags['config-limit'], log);
+    const { LastValidStore } = await import('../../../lib/state/last-valid.ts');
+    opened ??= new LastValidStore(dir, nodeIdentity(), flags['config-limit'], log);
     return opened;
   };
   let rendered: { readonly policies: Sync['policies']; readonly files: readonly ConfigFile[] } | undefined;
@@ -53,8 +53,8 @@ export function stateOf(flags: FlagValues, log: Logger, recorder: Recorder): Kep
  * @returns what it has removed, in words; undefined if there was nothing
  * @throws {SystemError}
  */
-export async function removeStateOf({ 'state-dir': dir }: FlagValues): Promise<string | undefined> {
+export async function forgetLastValid({ 'state-dir': dir }: FlagValues): Promise<string | undefined> {
   if (dir === '') return undefined;
-  const { removeState } = await import('../../../lib/state/write-state.ts');
-  return (await removeState(dir)) ? `removed the last valid config from ${printable(dir)}` : undefined;
+  const { removeLastValid } = await import('../../../lib/state/write-state.ts');
+  return (await removeLastValid(dir)) ? `removed the last valid config from ${printable(dir)}` : undefined;
 }
