@@ -23,7 +23,9 @@ import { stopSignal } from './signals.ts';
 export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<number> {
   const isDry = flags['dry-run'];
   // Without a holder, this process has the lock now: no agent starts until it ends.
-  const holder = isDry ? undefined : await tryLock({ version: buildInfo().version, flags: [] }, stopSignal);
+  const introduction = { version: buildInfo().version, flags: [] };
+  const lock = { introduction, mayLoadModule: flags.netlink !== 'off' };
+  const holder = isDry ? undefined : await tryLock(lock, stopSignal);
   if (holder?.kind === 'unproven')
     complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);
   if (holder?.kind === 'agent' && !flags.force)

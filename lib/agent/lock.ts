@@ -1,7 +1,9 @@
-import { createServer, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { formatDuration } from '../config/duration.ts';
 import type { Logger } from '../log/log.ts';
+import { nativeIfThere } from '../netlink/native.ts';
 import { listenAt, peerOf } from '../netlink/unix-socket.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
@@ -9,6 +11,8 @@ import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK
 export interface LockOptions {
   /** What to tell other processes of root. */
   readonly introduction: Introduction;
+  /** Whether the native module may be loaded: without it, Node.js takes the lock, which is slower. */
+  readonly mayLoadModule: boolean;
   /** Milliseconds to wait for another agent to end. */
   readonly timeoutMs: number;
   readonly log: Logger;
@@ -55,10 +59,10 @@ export class NamespaceLock {
    * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
    */
   async take(): Promise<void> {
-    const { introduction, timeoutMs, log, signal, onFailure } = this.#options;
+    const { timeoutMs, log, signal, onFailure } = this.#options;
     const start = performance.now();
     for (let isAnnounced = false; !this.isDecided; isAnnounced = true) {
-      const holder = await tryLock(introduction, signal);
+      const holder = await tryLock(this.#options, signal);
       if (holder === undefined) {
         this.#state = 'locked';
         return;
@@ -83,16 +87,16 @@ export class NamespaceLock {
   /** Whether this process changes the kernel, and no other agent has taken the lock since. */
   async isAlone(): Promise<boolean> {
     if (this.#state !== 'unavailable') return this.#state === 'locked';
-    return (await tryLock(this.#options.introduction))?.kind !== 'agent';
+    return (await tryLock(this.#options))?.kind !== 'agent';
   }
 
   /** Tries to get the lock later: the process in the way may end, or another agent may take it. */
   async #keepTrying(): Promise<void> {
-    const { introduction, log, signal, onFailure, onOtherAgent } = this.#options;
+    const { log, signal, onFailure, onOtherAgent } = this.#options;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
       await delay(pause, undefined, { signal, ref: false }).catch(() => {});
       if (signal.aborted) return;
-      const holder = await tryLock(introduction);
+      const holder = await tryLock(this.#options);
       if (holder === undefined) {
         this.#state = 'locked';
         return log.info('took the lock against a second agent');
@@ -110,12 +114,12 @@ export class NamespaceLock {
  * @returns who has it; undefined if this process has it now
  */
 export async function tryLock(
-  introduction: Introduction,
+  options: Pick<LockOptions, 'introduction' | 'mayLoadModule'>,
   signal?: AbortSignal,
 ): Promise<Exclude<Holder, { readonly kind: 'none' }> | undefined> {
   const start = performance.now();
   for (;;) {
-    const failure = listen(introduction);
+    const failure = await listen(options);
     if (failure === undefined) return undefined;
     if (errorCode(failure) !== 'EADDRINUSE') return { kind: 'unproven', reason: errorMessage(failure) };
     const holder = await findHolder();
@@ -134,24 +138,29 @@ function otherAgent(holder: Agent, what: string): SystemError {
 }
 
 /** Takes the lock and answers processes of root; returns the error if it cannot. */
-function listen(introduction: Introduction): unknown {
+async function listen({
+  introduction,
+  mayLoadModule,
+}: Pick<LockOptions, 'introduction' | 'mayLoadModule'>): Promise<unknown> {
   try {
-    const fd = listenAt(LOCK);
-    // The lock alone must not keep the process alive.
-    setTimeout(() => serve(fd, introduction), ANSWER_AFTER_MS).unref();
+    if (mayLoadModule && nativeIfThere() !== undefined) {
+      const fd = listenAt(LOCK);
+      // The lock alone must not keep the process alive.
+      setTimeout(() => createAnswerer(introduction).listen({ fd }), ANSWER_AFTER_MS).unref();
+    } else await once(createAnswerer(introduction).listen(LOCK), 'listening');
     return undefined;
   } catch (error) {
     return error;
   }
 }
 
-function serve(fd: number, introduction: Introduction): void {
+function createAnswerer(introduction: Introduction): Server {
   const server = createServer((socket) => answer(socket, introduction));
   server.maxConnections = CONNECTIONS;
+  server.unref();
   // A failed connection, such as for lack of files, does not end the lock.
   server.on('error', () => {});
-  server.listen({ fd });
-  server.unref();
+  return server;
 }
 
 function answer(socket: Socket, introduction: Introduction): void {

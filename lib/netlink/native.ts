@@ -32,6 +32,15 @@ export function native(): ReturnType<typeof load> {
   return loaded;
 }
 
+/** As `native`; undefined if the module cannot be loaded. */
+export function nativeIfThere(): ReturnType<typeof load> | undefined {
+  try {
+    return native();
+  } catch {
+    return undefined;
+  }
+}
+
 function load() {
   const module = { exports: {} };
   try {

@@ -1,6 +1,6 @@
 import { fstatSync, readSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
-import { native } from './native.ts';
+import { native, nativeIfThere } from './native.ts';
 
 /** spawn.h of glibc: all signals as by default, none blocked, a session of its own. */
 const SETSIGDEF_SETSIGMASK_SETSID = 0x04 | 0x08 | 0x80;
@@ -52,14 +52,6 @@ export function spawn(
   }
   for (const stream of streams) c.close(stream);
   return undefined;
-}
-
-function nativeIfThere(): ReturnType<typeof native> | undefined {
-  try {
-    return native();
-  } catch {
-    return undefined;
-  }
 }
 
 /** Waits until it has ended. Until then no other process gets its id. */

@@ -45,6 +45,7 @@ function startAgent(args: Args, log: Logger): Daemon {
   const otherAgent = Promise.withResolvers<never>();
   const lock = new NamespaceLock({
     introduction: introductionOf(args, status, triggers),
+    mayLoadModule: flags.netlink !== 'off',
     timeoutMs: flags['sync-timeout'],
     log,
     signal: stopSignal,
