@@ -57,5 +57,6 @@ function rangesOf(...kinds: readonly Kind[]): readonly ReservedRange[] {
 }
 
 function byFamily(ranges: readonly ReservedRange[]): Readonly<Record<Family, readonly ReservedRange[]>> {
-  return { IPv4: [], IPv6: [], ...Object.groupBy(ranges, ({ prefix }) => prefix.family) };
+  const of = (family: Family) => ranges.filter(({ prefix }) => prefix.family === family);
+  return { IPv4: of('IPv4'), IPv6: of('IPv6') };
 }
