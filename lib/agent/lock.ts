@@ -8,11 +8,15 @@ import { listenAt, peerOf } from '../netlink/unix-socket.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
 
-export interface LockOptions {
+/** What taking the lock needs. */
+interface Claim {
   /** What to tell other processes of root. */
   readonly introduction: Introduction;
   /** Whether the native module may be loaded: without it, Node.js takes the lock, which is slower. */
   readonly mayLoadModule: boolean;
+}
+
+export interface LockOptions extends Claim {
   /** Milliseconds to wait for another agent to end. */
   readonly timeoutMs: number;
   readonly log: Logger;
@@ -114,12 +118,12 @@ export class NamespaceLock {
  * @returns who has it; undefined if this process has it now
  */
 export async function tryLock(
-  options: Pick<LockOptions, 'introduction' | 'mayLoadModule'>,
+  claim: Claim,
   signal?: AbortSignal,
 ): Promise<Exclude<Holder, { readonly kind: 'none' }> | undefined> {
   const start = performance.now();
   for (;;) {
-    const failure = await listen(options);
+    const failure = await listen(claim);
     if (failure === undefined) return undefined;
     if (errorCode(failure) !== 'EADDRINUSE') return { kind: 'unproven', reason: errorMessage(failure) };
     const holder = await findHolder();
@@ -138,10 +142,7 @@ function otherAgent(holder: Agent, what: string): SystemError {
 }
 
 /** Takes the lock and answers processes of root; returns the error if it cannot. */
-async function listen({
-  introduction,
-  mayLoadModule,
-}: Pick<LockOptions, 'introduction' | 'mayLoadModule'>): Promise<unknown> {
+async function listen({ introduction, mayLoadModule }: Claim): Promise<unknown> {
   try {
     if (mayLoadModule && nativeIfThere() !== undefined) {
       const fd = listenAt(LOCK);
