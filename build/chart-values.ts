@@ -89,6 +89,7 @@ export function chartValuesSchema() {
         ),
         config,
         configMap: closed(CONFIG_FILE),
+        dualStackCIDRs: { type: 'array', items: { $ref: '#/$defs/cidr' } },
         configFiles: { type: 'array', items: { ...closed(CONFIG_FILE), required: ['name', 'optional'] } },
         sizing: { enum: [1_000, 5_000, 10_000, 50_000, 100_000] },
         nodeSelector: { type: 'object', additionalProperties: TEXT },

@@ -99,7 +99,7 @@ async function podsWithoutRules(
       family,
       message: `${counted(routes, 'route')} ${routes === 1 ? 'leads' : 'lead'} to pods in ${range.text}, but the agent keeps no rules for ${family}: packets leave with these private addresses`,
       evidence,
-      remedy: `start the agent with --enable-${FAMILY_NAMES[family]}, and list the ranges of pods and nodes in nonMasqueradeCIDRs; if the pods need no way outside, or another program masquerades, accept it: --accept-masqueraded=${range.text}`,
+      remedy: `start the agent with --enable-${FAMILY_NAMES[family]}, and list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs; if the pods need no way outside, or another program masquerades, accept it: --accept-masqueraded=${range.text}`,
     }));
 }
 

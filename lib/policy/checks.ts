@@ -81,7 +81,7 @@ function nothingInside(
   return {
     kind: 'nothing-inside',
     message: `${cause}: all other ${family} traffic of pods is masqueraded, between pods too`,
-    remedy: `list the ranges of pods and nodes in nonMasqueradeCIDRs, such as ${pods}, or write masqueradeCIDRs: [${all}] if this is meant`,
+    remedy: `list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs, such as ${pods}, or write masqueradeCIDRs: [${all}] if this is meant`,
     ...(at && { at }),
     ...(other && { other }),
   };

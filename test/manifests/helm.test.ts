@@ -126,6 +126,20 @@ describe('the chart', { skip: NO_HELM }, () => {
     assert.deepEqual(none, others);
   });
 
+  for (const [cidrs, expected] of [
+    ['["fd00:10:244::/56","2001:db8::/32"]', ['fd00:10:244::/56', '2001:db8::/32']],
+    ['[]', []],
+    ['null', []],
+  ] as const)
+    it(`takes ${cidrs} for the ranges of IPv6 that are inside`, async () => {
+      const args = ['--set=components.dualStack=true', `--set-json=dualStackCIDRs=${cidrs}`];
+      const objects = await objectsOfChart(RELEASE, ...args);
+      const file = ofKind('ConfigMap', objects).find(
+        ({ metadata }) => metadata.name === 'ip-masq-dual-stack',
+      );
+      assert.deepEqual(load(file?.data?.['ip-masq-dual-stack'] ?? ''), { nonMasqueradeCIDRs: expected });
+    });
+
   it('asks the agent whether it is ready where the agent listens', async () => {
     for (const address of ['[::1]:9614', '127.0.0.2:9700']) {
       const values = [

@@ -12,7 +12,7 @@ describe('a config without an error', () => {
   it('is told that nothing is inside, where that is said, and what to write', () => {
     const { lines } = merge({ a: 'nonMasqueradeCIDRs: []\n' }, IPV4);
     assert.deepEqual(lines, [
-      'a:1:21: warning: no IPv4 range but link-local is inside: all other IPv4 traffic of pods is masqueraded, between pods too; list the ranges of pods and nodes in nonMasqueradeCIDRs, such as 10.244.0.0/16, or write masqueradeCIDRs: [0.0.0.0/0] if this is meant',
+      'a:1:21: warning: no IPv4 range but link-local is inside: all other IPv4 traffic of pods is masqueraded, between pods too; list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs, such as 10.244.0.0/16, or write masqueradeCIDRs: [0.0.0.0/0] if this is meant',
     ]);
   });
 
