@@ -111,6 +111,21 @@ describe('the chart', { skip: NO_HELM }, () => {
       assert.match(stderr, said);
     });
 
+  it('tests a release by a pod that the DaemonSet does not delete as one of its own', async () => {
+    for (const args of [[], ['--set=nameOverride=other,commonLabels.team=network']]) {
+      const { matchLabels } = theDaemonSet(await objectsOfChart(RELEASE, ...args)).spec.selector;
+      const { stdout } = await helm(
+        'template',
+        RELEASE,
+        CHART,
+        '--show-only=templates/tests/status.yaml',
+        ...args,
+      );
+      const { metadata } = load(stdout) as KubernetesObject;
+      assert.notDeepEqual({ ...metadata.labels, ...matchLabels }, metadata.labels);
+    }
+  });
+
   it('takes flags of each kind', async () => {
     const objects = await objectsOfChart(
       RELEASE,
