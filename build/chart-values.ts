@@ -84,13 +84,15 @@ export function chartValuesSchema() {
         global: { type: 'object' },
         image: closed(IMAGE),
         imagePullSecrets: { type: 'array', items: closed({ name: TEXT }) },
-        flags: closed(
-          Object.fromEntries(Object.entries(FLAGS).map(([name, flag]) => [name, flagSchema(flag)])),
-        ),
+        flags: closed({
+          ...Object.fromEntries(Object.entries(FLAGS).map(([name, flag]) => [name, flagSchema(flag)])),
+          'require-source': renamedTo('flags.require-file'),
+        }),
         config,
         configMap: closed(CONFIG_FILE),
         dualStackCIDRs: { type: 'array', items: { $ref: '#/$defs/cidr' } },
         configFiles: { type: 'array', items: { ...closed(CONFIG_FILE), required: ['name', 'optional'] } },
+        sources: renamedTo('configFiles'),
         sizing: { enum: [1_000, 5_000, 10_000, 50_000, 100_000] },
         nodeSelector: { type: 'object', additionalProperties: TEXT },
         tolerations: { type: 'array', items: { type: 'object' } },
@@ -107,12 +109,15 @@ function components() {
   return Object.fromEntries(DIRECTORIES.map((name) => [valueName(name), { type: 'boolean' }]));
 }
 
-/** The names of directories, which the components had before: the error of Helm says the new name. */
+/** The names of directories, which the components had before. */
 function renamedComponents() {
   const renamed = DIRECTORIES.filter((name) => name !== valueName(name));
-  return Object.fromEntries(
-    renamed.map((name) => [name, { const: `renamed to components.${valueName(name)}` }]),
-  );
+  return Object.fromEntries(renamed.map((name) => [name, renamedTo(`components.${valueName(name)}`)]));
+}
+
+/** Refuses every value under an old name: the error of Helm says the new name. */
+function renamedTo(name: string) {
+  return { const: `renamed to ${name}` } as const;
 }
 
 function valueName(directory: string): string {

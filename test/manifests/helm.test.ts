@@ -87,6 +87,16 @@ describe('the chart', { skip: NO_HELM }, () => {
       ['--set=components.prometheus-rules=true'],
       /'\/components\/prometheus-rules': value must be 'renamed to components\.prometheusRule'/,
     ],
+    [
+      'the old name of the list of config files, and says the new one',
+      ['--set=sources[0].name=ip-masq-cloud'],
+      /'\/sources': value must be 'renamed to configFiles'/,
+    ],
+    [
+      'the old name of a flag, and says the new one',
+      ['--set=flags.require-source=ip-masq-operator'],
+      /'\/flags\/require-source': value must be 'renamed to flags\.require-file'/,
+    ],
     ['a number of CIDRs without a row', ['--set=sizing=2000'], /'\/sizing': value must be one of 1000, 5000/],
     ['hardened without a digest', ['--set=components.hardened=true'], /set image\.digest/],
     [
@@ -100,6 +110,21 @@ describe('the chart', { skip: NO_HELM }, () => {
       assert.equal(code, 1);
       assert.match(stderr, said);
     });
+
+  it('tests a release by a pod that the DaemonSet does not delete as one of its own', async () => {
+    for (const args of [[], ['--set=nameOverride=other,commonLabels.team=network']]) {
+      const { matchLabels } = theDaemonSet(await objectsOfChart(RELEASE, ...args)).spec.selector;
+      const { stdout } = await helm(
+        'template',
+        RELEASE,
+        CHART,
+        '--show-only=templates/tests/status.yaml',
+        ...args,
+      );
+      const { metadata } = load(stdout) as KubernetesObject;
+      assert.notDeepEqual({ ...metadata.labels, ...matchLabels }, metadata.labels);
+    }
+  });
 
   it('takes flags of each kind', async () => {
     const objects = await objectsOfChart(

@@ -103,6 +103,7 @@ scenario(
         for (const node of nodes) assert.match(await node.ownRules(), new RegExp(UNUSED));
         await onlyOwnRules(system, homeBesideProxy(system));
 
+        await chart.execute(['helm', 'test', 'ip-masq-agent', `--namespace=${NAMESPACE}`]);
         await chart.execute(leave);
         await kubectl.must('wait', 'pods', APP, '--for=delete', '--timeout=180s');
         await onlyOwnRules(system, homeBesideProxy(system));

@@ -27,6 +27,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "ip-masq-agent.labels" -}}
 {{ include "ip-masq-agent.selector" . }}
+{{ include "ip-masq-agent.otherLabels" . }}
+{{- end }}
+
+{{- define "ip-masq-agent.otherLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
