@@ -57,7 +57,7 @@ const OBJECTS = {
   extraVolumes: LIST,
   extraVolumeMounts: LIST,
   podMonitor: closed({ labels: TEXTS, interval: TEXT }),
-  prometheusRule: closed({ labels: TEXTS, interval: TEXT }),
+  prometheusRule: closed({ labels: TEXTS, interval: TEXT, runbookUrl: TEXT }),
 } as const;
 
 /** Those of the kustomizations, but for the canary, which is not part of a release. */

@@ -200,7 +200,8 @@ describe('the chart', { skip: NO_HELM }, () => {
     );
     const text = JSON.stringify(objects);
     for (const value of new Set(USUAL.match(/\bx-[\w.-]+/g))) assert.ok(text.includes(value), value);
-    for (const part of ['"revisionHistoryLimit":0', '"interval":"15s"', '"interval":"45s"'])
+    const runbook = '"labels":{"url":"https://x-wiki/runbook.md"},"record":"ip_masq_agent:runbook"';
+    for (const part of ['"revisionHistoryLimit":0', '"interval":"15s"', '"interval":"45s"', runbook])
       assert.ok(text.includes(part), part);
     const { spec, metadata } = theDaemonSet(objects);
     assert.deepEqual([metadata.name, metadata.labels?.['team']], ['x-name', 'x-common']);
@@ -250,7 +251,7 @@ extraVolumes: [{name: x-volume, emptyDir: {}}]
 extraVolumeMounts: [{name: x-volume, mountPath: /x-mounted}]
 components: {podMonitor: true, prometheusRule: true}
 podMonitor: {interval: 15s, labels: {release: x-stack}}
-prometheusRule: {interval: 45s, labels: {release: x-stack}}
+prometheusRule: {interval: 45s, labels: {release: x-stack}, runbookUrl: 'https://x-wiki/runbook.md'}
 `;
 
 function kustomized(name: string): Promise<readonly KubernetesObject[]> {
