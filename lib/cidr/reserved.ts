@@ -9,13 +9,13 @@ interface ReservedRange {
 /**
  * What packets to and from a range get, if no config file says otherwise. Left alone are packets to `private` ranges if there is
  * no config file, with `--nomasq-all-reserved-ranges` also those to `shared` and `other` ones; to `link local` ranges, which no
- * router forwards, with config files too. Packets to `many` keep to their link, and say by their source which link it is: they
- * get no chosen address. With an address of `this host`, of `many` or `link local` no packet leaves a node. To a `private`,
+ * router forwards, with config files too. Packets to `multicast` ranges keep to their link, and say by their source which link it is: they
+ * get no chosen address. With an address of `this host`, of `multicast` or `link local` no packet leaves a node. To a `private`,
  * `shared` or `unique local` address nobody outside has a route: of pods, packets with these get no answer.
  */
-type Kind = 'private' | 'shared' | 'other' | 'this host' | 'link local' | 'many' | 'unique local';
+type Kind = 'private' | 'shared' | 'other' | 'this host' | 'link local' | 'multicast' | 'unique local';
 
-const RANGES: readonly (readonly [cidr: string, rfc: string, kind: Kind])[] = [
+const TABLE: readonly (readonly [cidr: string, rfc: string, kind: Kind])[] = [
   ['10.0.0.0/8', 'RFC 1918', 'private'],
   ['172.16.0.0/12', 'RFC 1918', 'private'],
   ['192.168.0.0/16', 'RFC 1918', 'private'],
@@ -34,26 +34,28 @@ const RANGES: readonly (readonly [cidr: string, rfc: string, kind: Kind])[] = [
   ['::/96', 'RFC 4291', 'this host'],
   ['169.254.0.0/16', 'RFC 3927', 'link local'],
   ['fe80::/10', 'RFC 4291', 'link local'],
-  ['224.0.0.0/4', 'RFC 5771', 'many'],
-  ['255.255.255.255/32', 'RFC 919', 'many'],
-  ['ff00::/8', 'RFC 4291', 'many'],
+  ['224.0.0.0/4', 'RFC 5771', 'multicast'],
+  ['255.255.255.255/32', 'RFC 919', 'multicast'],
+  ['ff00::/8', 'RFC 4291', 'multicast'],
   ['fc00::/7', 'RFC 4193', 'unique local'],
 ];
+
+const RANGES = TABLE.map(([cidr, rfc, kind]) => {
+  const parsed = parsePrefix(cidr);
+  if ('error' in parsed) throw new Error(`${cidr} ${parsed.error.message}`);
+  return { kind, range: { prefix: parsed.prefix, rfc } };
+});
 
 export const PRIVATE_RANGES = rangesOf('private');
 export const OTHER_RESERVED_RANGES = rangesOf('shared', 'other');
 export const UNROUTED_RANGES = rangesOf('private', 'shared', 'unique local');
-export const MULTICAST = byFamily(rangesOf('many'));
-export const UNUSABLE_AS_SOURCE = byFamily(rangesOf('this host', 'link local', 'many'));
+export const MULTICAST = byFamily(rangesOf('multicast'));
+export const UNUSABLE_AS_SOURCE = byFamily(rangesOf('this host', 'link local', 'multicast'));
 const [ipv4, ipv6] = rangesOf('link local') as [ReservedRange, ReservedRange];
 export const LINK_LOCAL = { IPv4: ipv4, IPv6: ipv6 } as const;
 
 function rangesOf(...kinds: readonly Kind[]): readonly ReservedRange[] {
-  return RANGES.filter(([, , kind]) => kinds.includes(kind)).map(([cidr, rfc]) => {
-    const parsed = parsePrefix(cidr);
-    if ('error' in parsed) throw new Error(`${cidr} ${parsed.error.message}`);
-    return { prefix: parsed.prefix, rfc };
-  });
+  return RANGES.filter(({ kind }) => kinds.includes(kind)).map(({ range }) => range);
 }
 
 function byFamily(ranges: readonly ReservedRange[]): Readonly<Record<Family, readonly ReservedRange[]>> {

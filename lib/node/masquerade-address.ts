@@ -14,8 +14,7 @@ const NO_ADDRESS = {
  *
  * @param next of IPv4, where it goes on the link; of IPv6, its destination
  */
-export function masqueradedText(links: readonly number[], next: Address): string {
-  const all = allAddresses();
+export function masqueradedText(links: readonly number[], next: Address, all = allAddresses()): string {
   const texts = links.flatMap((link) => {
     const one = masqueradeAddress(link, next, all);
     return one === undefined ? [] : `${formatAddress(one)}${one.link === link ? '' : ' of another link'}`;
@@ -53,7 +52,7 @@ export async function unmeantSource(family: Family): Promise<string | undefined>
   const next = { family, value: route.gateway ?? 0n };
   const all = allAddresses();
   const found = masqueradeAddress(link.index, next, all);
-  const leaves = `a masqueraded packet leaves by ${link.name}${masqueradedText([link.index], next)}`;
+  const leaves = `a masqueraded packet leaves by ${link.name}${masqueradedText([link.index], next, all)}`;
   if (found === undefined) return leaves;
   const { source = found.value } = route;
   const isOfLink = all.some((one) => one.link === link.index && one.value === source);
