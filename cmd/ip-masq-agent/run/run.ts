@@ -1,6 +1,6 @@
 import type { Introduction } from '../../../lib/agent/holder.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
-import { syncs } from '../../../lib/agent/loop.ts';
+import { type Sync, syncs } from '../../../lib/agent/loop.ts';
 import type { AgentOptions } from '../../../lib/agent/options.ts';
 import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
@@ -79,7 +79,8 @@ function startAgent(args: Args, log: Logger): Daemon {
   const cleared = new Set<string>();
   const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };
   const keepRules = async () => {
-    const watch = createWatchers(surroundings);
+    const finish = (sync: Sync) => finishOnce(surroundings, sync);
+    const follow = flags.once ? finish : createWatchers(surroundings);
     const all = flags.once ? [startTrigger()] : triggers;
     let isServing = flags.once;
     for await (const step of syncs(agent, all, status, log, stopSignal)) {
@@ -88,7 +89,7 @@ function startAgent(args: Args, log: Logger): Daemon {
       if (!isServing) await serveStatus(surroundings);
       isServing = true;
       if (step.kind === 'no valid config') continue;
-      await (flags.once ? finishOnce(surroundings, step) : watch(step));
+      await follow(step);
       await lastValid?.keep(step);
     }
   };
