@@ -51,14 +51,16 @@ export async function runDaemon(
     );
   try {
     const { work, afterStop } = start(log);
+    let isInterrupted = false;
     await work.catch((error: unknown) => {
       if (!stopSignal.aborted) throw error;
+      isInterrupted = true;
       // An interrupted operation is not a failure; every other error is logged.
       if (!(error instanceof Error && error.name === 'AbortError'))
         log.warn(`while stopping: ${failureLines(error)[0]}`);
     });
     if (stopSignal.aborted) await afterStop?.();
-    return EXIT.ok;
+    return isInterrupted && flags.once ? EXIT.system : EXIT.ok;
   } catch (error) {
     return fail(error);
   }

@@ -60,9 +60,11 @@ export function createReader(
   log: Logger,
 ) {
   const { configDir, config: options } = loading;
+  /** The last reading, valid or not. */
   let last: LoadedConfig | undefined;
   let lastValid: ValidConfig | undefined;
   let vanished: VanishedFiles | undefined;
+  let readAt = 0;
   return {
     /** The last reading without errors, or else the last valid config of an earlier run; undefined if there is neither. */
     get lastValid(): ValidConfig | undefined {
@@ -72,12 +74,11 @@ export function createReader(
     get missedAt(): ReadonlyMap<string, number> {
       return vanished?.missedAt ?? new Map();
     },
-    /** Milliseconds until the config files are to be read again without a change. */
+    /** Milliseconds from the last reading of the config files until the next one without a change. */
     get interval(): number {
       const usual = lastValid?.config.resyncInterval?.value ?? loading.resyncInterval;
-      const now = Date.now();
-      const ends = [...(vanished?.endsAt.values() ?? [])].filter((at) => at > now);
-      return Math.min(usual, ...ends.map((at) => at - now + SOON_MS));
+      const ends = [...(vanished?.endsAt.values() ?? [])].filter((at) => at > readAt);
+      return Math.min(usual, ...ends.map((at) => at - readAt + SOON_MS));
     },
     /**
      * Reads the config files. If the result has changed, logs the config and its problems.
@@ -86,6 +87,7 @@ export function createReader(
      * @throws {InvalidConfigError} if it has errors otherwise
      */
     async read(): Promise<ValidConfig | undefined> {
+      readAt = Date.now();
       const before = last;
       const earlier = before === undefined ? await readLastValid?.() : undefined;
       vanished ??= new VanishedFiles(graceMs, earlier?.missedAt, log);

@@ -66,6 +66,7 @@ export class NamespaceLock {
     const { timeoutMs, log, signal, onFailure } = this.#options;
     const start = performance.now();
     for (let isAnnounced = false; !this.isDecided; isAnnounced = true) {
+      signal.throwIfAborted();
       const holder = await tryLock(this.#options, signal);
       if (holder === undefined) {
         this.#state = 'locked';
@@ -168,14 +169,10 @@ function answer(socket: Socket, introduction: Introduction): void {
   socket.on('error', () => {});
   socket.setTimeout(CONNECTION_MS, () => socket.destroy());
   socket.unref();
-  if (isRoot(socket)) socket.end(JSON.stringify(introduction), () => socket.destroy());
-  else socket.destroy();
-}
-
-function isRoot(socket: Socket): boolean {
   try {
-    return peerOf(socket).uid === 0;
+    if (peerOf(socket).uid === 0) socket.end(JSON.stringify(introduction), () => socket.destroy());
+    else socket.destroy();
   } catch {
-    return false;
+    socket.destroy();
   }
 }

@@ -20,7 +20,7 @@ export type TriggerResult = Sync | NoValidConfig;
 /** There is no valid config yet, and the rules of an earlier run stay as they are. */
 interface NoValidConfig {
   readonly kind: 'no valid config';
-  /** Milliseconds until the config files are read again without a change. */
+  /** Milliseconds from the last reading of the config files until the next one without a change. */
   readonly interval: number;
 }
 
@@ -36,7 +36,7 @@ export interface Sync extends Written {
   readonly dataplane: Dataplane;
   /** Milliseconds of CPU of a sync that events of the kernel have caused; 0 for other syncs. */
   readonly cost: number;
-  /** Milliseconds until the next sync without a change. */
+  /** Milliseconds from the last reading of the config files until the next one without a change. */
   readonly interval: number;
 }
 
@@ -44,7 +44,7 @@ export interface Sync extends Written {
  * Syncs the kernel with the config files, once for each trigger. An invalid config ends the loop, unless it is to be kept, and
  * the rules stay as they are; if a reboot has taken them, those of the last valid config are written before.
  *
- * @throws {InvalidConfigError | DataplaneError} or an AbortError, if the signal ends a retry
+ * @throws {InvalidConfigError | DataplaneError | SystemError} or an AbortError, if the signal ends a retry
  */
 export async function* syncs(
   options: AgentOptions,

@@ -17,7 +17,7 @@ export interface AgentOptions {
   readonly cpuTime: () => number;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
-  /** Takes the lock against a second agent, unless this process has it. Called at each trigger, before the dataplane is opened. */
+  /** Takes the lock against a second agent, unless that is decided. Called after the config files are read, before the kernel is touched. */
   readonly lock: () => Promise<void>;
   /**
    * Opens the dataplane. Called after the first valid config.

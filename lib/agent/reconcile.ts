@@ -31,7 +31,7 @@ interface Reconciled {
 
 /**
  * After so many failures of a first transaction the agent gives up, because it cannot succeed. If this process has
- * applied a policy before, another program changes the rules at the same moments, which must not stop the agent.
+ * applied a policy before, another program changes the rules at the same moments, which only the timeout ends.
  */
 const MOST_FAILURES = 3;
 

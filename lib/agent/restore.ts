@@ -14,8 +14,7 @@ export async function restoreRules(
   sync: (families: readonly Family[]) => Promise<Written>,
 ): Promise<string> {
   const families = (await source?.familiesWithoutRules()) ?? [];
-  if (families.length === 0)
-    return `the rules on this node do not change; its last valid config is of ${since}`;
+  if (families.length === 0) return `nothing on this node changes; its last valid config is of ${since}`;
   const had = `this node had no rules for ${families.join(' and ')}`;
   const those = `those of its last valid config, of ${since},`;
   try {

@@ -41,7 +41,8 @@ export async function retrying<Result>(
   }
 }
 
-function isRetryable(error: unknown): error is RetryableError {
+/** Whether another attempt may succeed. */
+export function isRetryable(error: unknown): error is RetryableError {
   return error instanceof ExhaustedError || (error instanceof DataplaneError && error.isRetryable);
 }
 

@@ -7,7 +7,7 @@ import type { Family, Policy } from '../policy/policy.ts';
 import { type ChangesByFamily, logChange } from './log-changes.ts';
 import type { Observer } from './observer.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
-import type { RetryOptions } from './retry.ts';
+import { isRetryable, type RetryOptions, retrying } from './retry.ts';
 import type { Trigger } from './triggers.ts';
 
 export interface SyncOptions {
@@ -44,8 +44,10 @@ export async function syncOrFallBack(
   try {
     return { written: await syncAll(policies, opened.dataplane, trigger, options), used: opened };
   } catch (error) {
-    if (options.applied !== undefined || opened.fallBack === undefined) throw error;
-    const next = announceDataplane(await opened.fallBack(error), options.observer, options.log);
+    const { fallBack } = opened;
+    if (options.applied !== undefined || fallBack === undefined || isRetryable(error)) throw error;
+    const next = await retrying(() => fallBack(error), options.retry);
+    announceDataplane(next, options.observer, options.log);
     return syncOrFallBack(policies, next, trigger, options);
   }
 }

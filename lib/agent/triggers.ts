@@ -43,7 +43,7 @@ const QUIET_MS = 100;
  * addresses, each signal, and each resync. All events during a sync make one trigger.
  */
 export class Triggers implements AsyncIterable<Trigger> {
-  /** Milliseconds until a resync if there is no other event. */
+  /** Milliseconds from a reading of the config files until the next one, if there is no other event. */
   interval: number;
   readonly kernel = new KernelEvents();
   readonly #dir: string;

@@ -1,6 +1,6 @@
 import type { ConfigOptions } from '../config/config.ts';
 import { byteOrder, type ConfigFile } from '../config/config-file.ts';
-import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { type LoadedConfig, loadConfig, mergeConfigFiles } from '../config/load.ts';
 import type { Logger } from '../log/log.ts';
 import { printable } from '../text/escape.ts';
 
@@ -22,7 +22,7 @@ export class VanishedFiles {
     this.#log = log;
   }
 
-  /** When each file was first missed, as Date.now() says it. */
+  /** When each file of the last valid config was first missed that is gone, as Date.now() says it. */
   get missedAt(): ReadonlyMap<string, number> {
     return this.#missedAt;
   }
@@ -42,16 +42,21 @@ export class VanishedFiles {
     before: LoadedConfig | undefined,
     valid: readonly ConfigFile[],
   ): Promise<LoadedConfig> {
-    const complete = (found: readonly ConfigFile[]) => this.#complete(found, valid, options.requiredFiles);
-    const reading = await loadConfig(dir, options, before, complete);
-    if (this.#missedAt.size > 0 && reading.config === undefined) {
+    let found: readonly ConfigFile[] | undefined;
+    const reading = await loadConfig(dir, options, before, (files) => {
+      found = files;
+      return this.#complete(files, valid, options.requiredFiles);
+    });
+    if (found !== undefined && this.#missedAt.size > 0 && reading.config === undefined) {
       // Perhaps they contradict what is there, which counts more.
-      const alone = await loadConfig(dir, options, before, (found) => found);
+      const alone = mergeConfigFiles(found, options, reading.readProblems, before);
       if (alone.config !== undefined) {
         this.#missedAt = new Map();
-        return alone;
+        return { ...reading, ...alone, configFiles: found };
       }
     }
+    // Until there is another valid config, the last one has all its files.
+    if (reading.config !== undefined) this.#keepTimesOf(reading.configFiles);
     this.#tell();
     return reading;
   }
@@ -62,23 +67,24 @@ export class VanishedFiles {
     required: readonly string[],
   ): readonly ConfigFile[] {
     const now = Date.now();
-    const missedAt = new Map<string, number>();
-    for (const { name } of valid) {
-      // A clock that was set back must not make it longer.
-      const at = Math.min(this.#missedAt.get(name) ?? now, now);
-      const isGone = !required.includes(name) && found.every((file) => file.name !== name);
-      if (isGone && now - at < this.#graceMs) missedAt.set(name, at);
-    }
-    this.#missedAt = missedAt;
-    if (missedAt.size === 0) return found;
-    return [...found, ...valid.filter(({ name }) => missedAt.has(name))].toSorted((a, b) =>
-      byteOrder(a.name, b.name),
-    );
+    const present = new Set([...required, ...found.map(({ name }) => name)]);
+    const gone = valid.filter(({ name }) => !present.has(name));
+    // A clock that was set back must not make it longer.
+    const since = ({ name }: ConfigFile) => Math.min(this.#missedAt.get(name) ?? now, now);
+    this.#missedAt = new Map(gone.map((file) => [file.name, since(file)]));
+    const counted = gone.filter((file) => now - since(file) < this.#graceMs);
+    if (counted.length === 0) return found;
+    return [...found, ...counted].toSorted((a, b) => byteOrder(a.name, b.name));
+  }
+
+  #keepTimesOf(files: readonly ConfigFile[]): void {
+    const names = new Set(files.map(({ name }) => name));
+    this.#missedAt = new Map([...this.#missedAt].filter(([name]) => names.has(name)));
   }
 
   #tell(): void {
     for (const [name, at] of this.endsAt)
-      if (!this.#told.has(name))
+      if (!this.#told.has(name) && at > Date.now())
         this.#log.warn(
           { file: name },
           `${printable(name)} is gone; what it said applies until ${new Date(at).toISOString()} (--vanished-grace): restore its ConfigMap or key or, if it is to go, put a file in its place that contains only {}`,

@@ -42,8 +42,8 @@ function collectNow(): void {
   // drops the code of functions that only the start needs.
   setFlagsFromString('--expose-gc');
   setFlagsFromString('--bytecode-old-age=1');
-  const collect: NodeJS.GCFunction = runInNewContext('gc');
-  collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  const collect: NodeJS.GCFunction | undefined = runInNewContext('globalThis.gc');
+  collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   settled = heapBytes();
   releaseFreeMemory();
 }

@@ -3,7 +3,7 @@ import type { LastValid } from '../agent/load.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
-import { SystemError } from '../text/error.ts';
+import { ExhaustedError, SystemError } from '../text/error.ts';
 import { digestOf, forgetBoot, readLastValid, type StoredLastValid } from './state-dir.ts';
 
 /**
@@ -19,7 +19,7 @@ export class LastValidStore {
   #isRead = false;
   #digested: { readonly files: readonly ConfigFile[]; readonly digest: string } | undefined;
   /** What the directory holds; undefined if nothing that can be used. */
-  #stored: Pick<StoredLastValid, 'configFiles' | 'missedAt' | 'boot'> | undefined;
+  #stored: StoredLastValid | undefined;
 
   /**
    * @param node what tells this node from others
@@ -51,13 +51,15 @@ export class LastValidStore {
     if (this.#digested?.files !== bootFiles)
       this.#digested = { files: bootFiles, digest: digestOf(bootFiles) };
     const texts = configFiles.map(({ name, text }) => ({ name, text }));
-    const now = { configFiles: texts, missedAt, boot: this.#digested.digest };
-    if (isDeepStrictEqual(now, this.#stored)) return true;
+    const isSameConfig = isDeepStrictEqual(texts, this.#stored?.configFiles);
+    const since = (isSameConfig && this.#stored?.since) || new Date().toISOString();
+    const lastValid = { configFiles: texts, since, missedAt, boot: this.#digested.digest };
+    if (isDeepStrictEqual(lastValid, this.#stored)) return true;
     try {
       // Most starts write nothing.
       const { writeLastValid } = await import('./write-state.ts');
-      await writeLastValid(this.#dir, this.#node, texts, missedAt, bootFiles);
-      this.#stored = now;
+      await writeLastValid(this.#dir, this.#node, lastValid, bootFiles);
+      this.#stored = lastValid;
       this.#notices.updateWarnings([]);
       return true;
     } catch (error) {
@@ -67,19 +69,18 @@ export class LastValidStore {
     }
   }
 
-  /** The config of an earlier run; undefined if there is none that can be used. */
+  /**
+   * The config of an earlier run; undefined if there is none that can be used.
+   *
+   * @throws {ExhaustedError}
+   */
   async read(): Promise<LastValid | undefined> {
     this.#isRead = true;
     try {
-      const lastValid = await readLastValid(this.#dir, this.#node, this.#limit);
-      this.#stored = lastValid && {
-        configFiles: lastValid.configFiles,
-        missedAt: lastValid.missedAt,
-        boot: lastValid.boot,
-      };
-      return lastValid;
+      this.#stored = await readLastValid(this.#dir, this.#node, this.#limit);
+      return this.#stored;
     } catch (error) {
-      if (!(error instanceof SystemError)) throw error;
+      if (!(error instanceof SystemError) || error instanceof ExhaustedError) throw error;
       this.#log.warn(error.message);
       return undefined;
     }

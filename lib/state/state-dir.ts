@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { LastValid } from '../agent/load.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import { dataLink, readVolumeVersion } from '../config/read.ts';
-import { errorMessage, SystemError } from '../text/error.ts';
+import { ExhaustedError, errorMessage, SystemError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 
 /** What stands beside the texts. */
@@ -59,6 +59,7 @@ export async function readLastValid(
     const { since, missedAt, boot } = summary;
     return { configFiles, since, missedAt: new Map(missedAt), boot };
   } catch (error) {
+    if (error instanceof ExhaustedError) throw error;
     throw failure(`cannot use the last valid config in ${printable(dir)}`, error);
   }
 }

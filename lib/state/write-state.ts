@@ -28,8 +28,7 @@ const NEW_LINK = '..data_tmp';
 export async function writeLastValid(
   dir: string,
   node: string,
-  configFiles: readonly ConfigFile[],
-  missedAt: LastValid['missedAt'] = new Map(),
+  { configFiles, since, missedAt }: LastValid,
   bootFiles: readonly ConfigFile[] = [],
 ): Promise<void> {
   const version = `${VERSION_PREFIX}${randomBytes(6).toString('hex')}`;
@@ -37,7 +36,6 @@ export async function writeLastValid(
     requireOwn(dir);
     await removeVersions(dir, dataLink(dir));
     await mkdir(join(dir, version), { mode: 0o700 });
-    const since = new Date().toISOString();
     const summary = { format: 1, node, since, missedAt: [...missedAt], boot: digestOf(bootFiles) } as const;
     const checked: LastValidSummary = { ...summary, sha256: digest(configFiles, summary) };
     for (const { name, text } of [...configFiles, ...bootFiles])

@@ -3,7 +3,7 @@ import { type Routes, reply } from './server.ts';
 
 export function probeRoutes(readiness: () => readonly ProbeCheck[]) {
   return {
-    // An answer is enough: a sync that hangs ends the process by itself.
+    // An answer is enough: /readyz tells of a sync that hangs.
     '/healthz': ({ query }) =>
       health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
     '/readyz': ({ query }) => health(readiness(), query.has('verbose')),

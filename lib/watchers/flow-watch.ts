@@ -61,7 +61,7 @@ export function createFlowWatch(
     countsPorts = false;
     await readNow(asked).catch(fail);
     collectGarbageSoon();
-  });
+  }, log);
 
   const readNow = async (asked: { readonly reports: boolean; readonly countsPorts: boolean }) => {
     using conntrack = open();

@@ -67,7 +67,7 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
     const foreign = await foreignNotices(own).catch(failed);
     const pods = await podNotices(own.policies);
     notices.update(new Map([...left, ...foreign, ...pods]));
-  });
+  }, log);
 
   /** Removes leftovers. If it fails, tries again after a pause. */
   const leftoverNotices = async (own: Own): Promise<NoticesByKey> => {

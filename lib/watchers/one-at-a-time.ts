@@ -1,4 +1,5 @@
 import { DataplaneError } from '../dataplane/error.ts';
+import type { Logger } from '../log/log.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { adviceText } from '../text/advice.ts';
 import { SystemError } from '../text/error.ts';
@@ -6,16 +7,19 @@ import { SystemError } from '../text/error.ts';
 /**
  * Lets a job go on beside the loop, at most one at a time: of the requests during a job only the latest is kept.
  *
- * @param job never fails: no failure, not even a bug, may get to the loop
+ * @param job tells its failures itself; a bug in it is logged, and does not get to the loop
  */
-export function oneAtATime<Request>(job: (request: Request) => Promise<void>): (request: Request) => void {
+export function oneAtATime<Request>(
+  job: (request: Request) => Promise<void>,
+  log: Logger,
+): (request: Request) => void {
   let next: { readonly request: Request } | undefined;
   let isRunning = false;
   const run = async () => {
     isRunning = true;
     for (let now = next; now !== undefined; now = next) {
       next = undefined;
-      await job(now.request);
+      await job(now.request).catch((error: unknown) => log.error(failureText(error)));
     }
     isRunning = false;
   };

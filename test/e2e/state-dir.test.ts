@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { readLastValid } from '../../lib/state/state-dir.ts';
 import { RUNS } from '../lab/runs.ts';
 import { BINARY, createNode, eventually, type NodeLab, SERVED } from './support.ts';
+import { holdLock } from './xtables-lock.ts';
 
 const VALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const INVALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' };
@@ -55,7 +56,7 @@ describe('an invalid config after a reboot', () => {
       const generation = await node.run('nft', '-a', 'list', 'ruleset');
       const second = await node.agent(...args);
       assert.equal(second.code, 3);
-      assert.match(second.stderr, /the rules on this node do not change; its last valid config is of 20/);
+      assert.match(second.stderr, /nothing on this node changes; its last valid config is of 20/);
       assert.equal(await node.run('nft', '-a', 'list', 'ruleset'), generation, 'written again');
     });
 
@@ -79,6 +80,21 @@ describe('an invalid config after a reboot', () => {
       assert.equal((await node.agent('check', `--config-dir=${join(node.dir, 'state')}`)).code, 0);
     });
   }
+
+  it('waits for the xtables lock before it says what rules the node has', async () => {
+    await using node = await createNode();
+    const args = [`--state-dir=${await stateDir(node)}`, '--iptables-mode=legacy'];
+    await rebooted(node, args);
+    for (const flag of ['-F', '-X']) await node.run('iptables-legacy', '-t', 'nat', flag);
+    const lock = await holdLock(node);
+    const agent = node.start(...args);
+    // The tool gives up after a second.
+    await delay(2_500);
+    lock.kill();
+    assert.equal((await agent.ended).code, 3);
+    assert.match(agent.log(), /this node had no rules for IPv4, and has those of its last valid config/);
+    assert.match(await node.run('iptables-legacy', '-t', 'nat', '-S'), /10\.1\.0\.0\/16/);
+  });
 
   it('does not bring back a config that is not valid with the flags of today', async () => {
     await using node = await createNode();

@@ -1,10 +1,11 @@
 import { readLastValid } from '../../lib/state/state-dir.ts';
 import { writeLastValid } from '../../lib/state/write-state.ts';
-import { configFilesOf } from './state-texts.ts';
+import { configFilesOf, lastValid } from './state-texts.ts';
 
 // Writes two states to a small disk, and prints which of them is there then. Usage: state-filler.ts DIR
 const [dir = ''] = process.argv.slice(2);
-for (const word of ['a', 'b']) await writeLastValid(dir, 'node', configFilesOf(word)).catch(() => {});
+for (const word of ['a', 'b'])
+  await writeLastValid(dir, 'node', lastValid(configFilesOf(word))).catch(() => {});
 const state = await readLastValid(dir, 'node', 2 ** 21);
 console.log(state === undefined ? 'none' : wordOf(state.configFiles));
 

@@ -10,6 +10,7 @@ import { type Helper, startHelper } from '../lab/helper.ts';
 import { type HeldHost, startHost } from '../lab/host.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
 import { RUNS } from '../lab/runs.ts';
+import { lastValid } from '../lab/state-texts.ts';
 import { type Files, ProjectedVolume } from '../lab/volume.ts';
 import { mergedOf } from '../unit/config/support.ts';
 import { DATAPLANES, type DataplaneKind, NO_LAB, openDataplane, sync } from './support.ts';
@@ -175,7 +176,11 @@ const NAMES: Readonly<Record<string, string>> = { [POD.IPv4]: 'pod', [NODE.IPv4]
 async function prepareState(dir: string, state: Start['state']): Promise<void> {
   if (state === 'none') return;
   const configFiles = Object.entries(VALID).map(([name, text]) => ({ name, text }));
-  await writeLastValid(dir, state === "another node's" ? 'another node' : nodeIdentity(), configFiles);
+  await writeLastValid(
+    dir,
+    state === "another node's" ? 'another node' : nodeIdentity(),
+    lastValid(configFiles),
+  );
   if (state === 'damaged') await appendFile(join(dir, await readlink(join(dir, '..data')), 'ip-masq-a'), '#');
 }
 

@@ -18,13 +18,14 @@ import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { type Daemon, runDaemon } from '../daemon.ts';
+import { EXIT } from '../exit.ts';
 import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { forgetLastValid, lastValidOf } from './last-valid.ts';
 import { finishOnce } from './once.ts';
 import { cleanUp, stopAtSignal } from './stop.ts';
 import { createWatchers, type Surroundings } from './watchers.ts';
-import { effectOnNode, findRulesInUse } from './without-config.ts';
+import { effectOnNode, mayHaveRules } from './without-config.ts';
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
@@ -54,8 +55,9 @@ function startAgent(args: Args, log: Logger): Daemon {
   });
   recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
   // Until the lock is decided, the rules may be those of another agent.
-  stopAtSignal(log, () => flags['cleanup-on-exit'] && lock.isDecided);
-  const netlink = flags.netlink === 'off' ? undefined : openNetlink(log, recorder);
+  const cleansUp = () => flags['cleanup-on-exit'] && lock.isDecided;
+  stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
+  const netlink = flags.netlink === 'off' ? undefined : createNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   prepareDataplane(dataplane, host);
@@ -63,8 +65,7 @@ function startAgent(args: Args, log: Logger): Daemon {
   const agent: AgentOptions = {
     loading,
     onInvalidConfig: flags.once ? 'exit' : flags['on-invalid-config'],
-    // Rules that cannot be read may be there.
-    mayHaveRules: async () => (await findRulesInUse(flags)) !== false,
+    mayHaveRules: () => mayHaveRules(flags),
     lastValid,
     vanishedGraceMs: flags['vanished-grace'],
     syncTimeout: flags['sync-timeout'],
@@ -81,13 +82,13 @@ function startAgent(args: Args, log: Logger): Daemon {
   const keepRules = async () => {
     const finish = (sync: Sync) => finishOnce(surroundings, sync);
     const follow = flags.once ? finish : createWatchers(surroundings);
-    const all = flags.once ? [startTrigger()] : triggers;
-    let isServing = flags.once;
-    for await (const step of syncs(agent, all, status, log, stopSignal)) {
+    const source = flags.once ? [startTrigger()] : triggers;
+    let isFirst = true;
+    for await (const step of syncs(agent, source, status, log, stopSignal)) {
       triggers.interval = step.interval;
       // The first sync does not wait until the server is loaded.
-      if (!isServing) await serveStatus(surroundings);
-      isServing = true;
+      if (isFirst && !flags.once) await serveStatus(surroundings);
+      isFirst = false;
       if (step.kind === 'no valid config') continue;
       await follow(step);
       await lastValid?.keep(step);
@@ -146,7 +147,7 @@ function introductionOf(
 }
 
 /** nf_tables over netlink. Tells the log and the metrics whether it works. */
-function openNetlink(log: Logger, recorder: Recorder): Netlink {
+function createNetlink(log: Logger, recorder: Recorder): Netlink {
   const notices = new Notices(log);
   return new Netlink(ownSockets, (failure) => {
     recorder.record((metrics) => metrics.set('netlink_active', {}, failure === undefined ? 1 : 0));

@@ -27,8 +27,12 @@ export async function cleanUp(flags: FlagValues, log: Logger, cleared: ReadonlyS
   if (failed !== undefined) throw failed.error;
 }
 
-/** Logs that the agent stops, and makes sure that it does. */
-export function stopAtSignal(log: Logger, cleansUp: () => boolean): void {
+/**
+ * Logs that the agent stops, and makes sure that it does.
+ *
+ * @param exitCode if a running sync does not end soon
+ */
+export function stopAtSignal(log: Logger, cleansUp: () => boolean, exitCode: number): void {
   const announce = () => {
     const cleanUp = cleansUp();
     log.info(`${stopSignal.reason}: stopping, ${cleanUp ? 'removing the rules' : 'the rules stay'}`);
@@ -41,7 +45,7 @@ export function stopAtSignal(log: Logger, cleansUp: () => boolean): void {
         });
     } else {
       // This ends a tool that runs. The kernel finishes or refuses its transaction as a whole.
-      setTimeout(() => process.exit(EXIT.ok), STOP_MS).unref();
+      setTimeout(() => process.exit(exitCode), STOP_MS).unref();
     }
   };
   if (stopSignal.aborted) announce();

@@ -48,13 +48,13 @@ export function createWatchers(surroundings: Surroundings): (sync: Sync) => Prom
     triggers.kernel.onSync({ ...sync, isRepair: sync.driftBy !== undefined });
     if (sync.driftBy !== undefined) warnOfFight(triggers.kernel.repairsInRow, sync.driftBy, log);
     addresses?.(sync.policies);
-    const flow = flowVerdict(sync.policies);
+    const flow = () => flowVerdict(sync.policies);
     if (watch === undefined) {
       watch = await openWatchers(surroundings, sync);
       // What a run with --stale-flows=report has counted is deleted now, although nothing has changed.
-      watch.flows?.read(flow, sync.changed || flags['stale-flows'] === 'delete-udp');
+      watch.flows?.read(flow(), sync.changed || flags['stale-flows'] === 'delete-udp');
       collectGarbageSoon();
-    } else if (sync.newVerdicts) watch.flows?.read(flow);
+    } else if (sync.newVerdicts) watch.flows?.read(flow());
     if (sync.changed) collectGarbageSoon();
     if (sync.changed || watch.foreign.isDue) watch.foreign.read({ ...sync, chain: flags['masq-chain'] });
   };

@@ -1,53 +1,60 @@
+import type { RetryOptions } from '../../../lib/agent/retry.ts';
 import { observeRuleLocation } from '../../../lib/agent/rule-locations.ts';
 import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, keptFamilies, silentHost } from '../from-flags.ts';
+import { stopSignal } from '../signals.ts';
 
 /** Milliseconds to read the node after an invalid config. */
 const READ_MS = 2_000;
 
 /**
- * Whether any location holds rules of the agent that packets meet, also of an earlier run with other flags; undefined if that
- * cannot be told.
+ * Whether any location holds rules of the agent that packets meet, also of an earlier run with other flags, for each family;
+ * undefined where that cannot be told.
+ *
+ * @param retry how to wait for a busy kernel; if undefined, that cannot be told
  */
-export async function findRulesInUse(
+async function findRulesInUse(
   flags: FlagValues,
-  families: readonly Family[] = FAMILIES,
-): Promise<boolean | undefined> {
-  let isCertain = true;
+  retry?: RetryOptions,
+): Promise<ReadonlyMap<Family, boolean | undefined>> {
+  const found = new Map<Family, boolean | undefined>(FAMILIES.map((family) => [family, false]));
   try {
     for (const location of await listRuleLocations(dataplaneOptions(flags), silentHost(flags, READ_MS))) {
-      if (!families.includes(location.family)) continue;
-      const state = await observeRuleLocation(location);
+      const { family } = location;
+      if (found.get(family) === true) continue;
+      const state = await observeRuleLocation(location, retry);
       // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
-      if (state.kind === 'unreadable') isCertain = false;
-      else if (state.kind === 'found' && state.observed.verdicts().state === 'applied') return true;
+      if (state.kind === 'unreadable') found.set(family, undefined);
+      else if (state.kind === 'found' && state.observed.verdicts().state === 'applied')
+        found.set(family, true);
     }
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
-    return undefined;
+    return new Map(FAMILIES.map((family) => [family, undefined]));
   }
-  return isCertain ? false : undefined;
+  return found;
+}
+
+/** Whether the node may have rules of the agent. */
+export async function mayHaveRules(flags: FlagValues): Promise<boolean> {
+  return [...(await findRulesInUse(flags)).values()].some((found) => found !== false);
 }
 
 /** The families for which the agent keeps rules, and of which this node certainly has none. */
 export async function familiesWithoutRules(flags: FlagValues): Promise<readonly Family[]> {
-  const families: Family[] = [];
-  for (const family of keptFamilies(flags))
-    if ((await findRulesInUse(flags, [family])) === false) families.push(family);
-  return families;
+  const retry = { timeoutMs: flags['sync-timeout'], signal: stopSignal, onRetry: () => {} };
+  const found = await findRulesInUse(flags, retry);
+  return keptFamilies(flags).filter((family) => found.get(family) === false);
 }
 
 /** What an invalid config means for the node, as a clause. */
 export async function effectOnNode(flags: FlagValues): Promise<string> {
-  switch (await findRulesInUse(flags)) {
-    case true:
-      return 'the rules on this node do not change';
-    case false:
-      return 'this node has no rules of the agent: the packets of its pods leave with the addresses of the pods, and most get no answer from outside';
-    case undefined:
-      return 'nothing on this node changes';
-  }
+  const found = [...(await findRulesInUse(flags)).values()];
+  if (found.includes(true)) return 'the rules on this node do not change';
+  return found.includes(undefined)
+    ? 'nothing on this node changes'
+    : 'this node has no rules of the agent: the packets of its pods leave with the addresses of the pods, and most get no answer from outside';
 }

@@ -24,22 +24,15 @@ export async function usesLegacyNat(host: Host, family: Family): Promise<boolean
  */
 export function inTurns(host: Host, mode: IptablesMode): Host {
   if (mode === 'nft') return host;
-  const queue = queues.get(host) ?? createQueue(host);
-  queues.set(host, queue);
-  return queue;
-}
-
-/** One queue for each machine, because each has one lock. */
-const queues = new WeakMap<Host, Host>();
-
-function createQueue(host: Host): Host {
-  let last: Promise<unknown> = Promise.resolve();
   return {
     run(...command) {
-      const result = last.then(() => host.run(...command));
-      last = result.catch(() => {});
+      const result = lastRun.then(() => host.run(...command));
+      lastRun = result.catch(() => {});
       return result;
     },
     readText: (path) => host.readText(path),
   };
 }
+
+/** There is one queue for all hosts, because the machine has one lock. */
+let lastRun: Promise<unknown> = Promise.resolve();

@@ -42,3 +42,27 @@ for (const [what, files, said] of [
     const { level, msg } = JSON.parse(lines[0] ?? '');
     assert.match(`${level} ${msg}`, said);
   });
+
+it('the end of a grace is waited for from the last reading on, whenever that is asked for', async ({
+  mock,
+}) => {
+  await using dir = await temporaryDirectory();
+  mock.timers.enable({ apis: ['Date'], now: 1_000_000 });
+  writeFileSync(join(dir.path, 'ip-masq-a'), '{}\n');
+  const earlier = {
+    configFiles: ['ip-masq-a', 'ip-masq-b'].map((name) => ({ name, text: '{}\n' })),
+    since: '2026-01-02T03:04:05.678Z',
+    missedAt: new Map([['ip-masq-b', Date.now() - 4_000]]),
+  };
+  const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 60_000 };
+  const reading = { readLastValid: async () => earlier, graceMs: 10_000 };
+  const observer = { onLoad: () => {}, onInvalidConfig: assert.fail };
+  const reader = createReader(loading, reading, observer, pino({ level: 'silent' }));
+  await reader.read();
+  assert.equal(reader.interval, 6_100);
+  mock.timers.tick(5_000);
+  assert.equal(reader.interval, 6_100);
+  mock.timers.tick(5_000);
+  await reader.read();
+  assert.equal(reader.interval, 60_000);
+});

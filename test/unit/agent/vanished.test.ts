@@ -35,3 +35,20 @@ it('a file that is there again is as it is now, and is missed anew', async () =>
   await vanished.load(dir.path, OPTIONS, there, there.configFiles);
   assert.ok(Math.abs((vanished.missedAt.get('ip-masq-a') ?? 0) - Date.now()) < HOUR_MS / 4);
 });
+
+it('a file that vanished beside an invalid one is not missed anew when its time is over', async () => {
+  await using dir = await temporaryDirectory();
+  const last = ['ip-masq-a', 'ip-masq-b'].map((name) => ({ name, text: '{}\n' }));
+  const missedAt = new Map([['ip-masq-b', Date.now() - 2 * HOUR_MS]]);
+  const vanished = new VanishedFiles(HOUR_MS, missedAt, LOG);
+  const path = join(dir.path, 'ip-masq-a');
+  writeFileSync(path, 'invalid\n');
+  for (let time = 0; time < 2; time += 1) {
+    const reading = await vanished.load(dir.path, OPTIONS, undefined, last);
+    assert.deepEqual(reading.configFiles, [{ name: 'ip-masq-a', text: 'invalid\n' }]);
+    assert.deepEqual(vanished.missedAt, missedAt);
+  }
+  writeFileSync(path, '{}\n');
+  assert.deepEqual((await vanished.load(dir.path, OPTIONS, undefined, last)).configFiles, last.slice(0, 1));
+  assert.equal(vanished.missedAt.size, 0);
+});

@@ -20,9 +20,12 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { pino } from 'pino';
 import { readVolumeVersion } from '../../../lib/config/read.ts';
+import { LastValidStore } from '../../../lib/state/last-valid.ts';
 import { readLastValid } from '../../../lib/state/state-dir.ts';
 import { removeLastValid, writeLastValid } from '../../../lib/state/write-state.ts';
+import { lastValid } from '../../lab/state-texts.ts';
 import { IS_ROOT, NOBODY } from '../../lab/user.ts';
 
 const NODE = 'node-1 8f1e';
@@ -41,9 +44,9 @@ it('keeps the last texts only, for nobody else to read, and a command reads them
   using state = temporary();
   assert.equal(await readLastValid(join(state.dir, 'none'), NODE, LIMIT), undefined);
   assert.equal(await readLastValid(state.dir, NODE, LIMIT), undefined);
-  await writeLastValid(state.dir, NODE, []);
+  await writeLastValid(state.dir, NODE, lastValid([]));
   assert.deepEqual((await readLastValid(state.dir, NODE, LIMIT))?.configFiles, []);
-  await writeLastValid(state.dir, NODE, TEXTS);
+  await writeLastValid(state.dir, NODE, lastValid(TEXTS));
   assert.deepEqual((await readLastValid(state.dir, NODE, LIMIT))?.configFiles, TEXTS);
   assert.deepEqual((await readVolumeVersion(state.dir, true)).configFiles, TEXTS);
   const [data, version = '', ...others] = readdirSync(state.dir).toSorted();
@@ -54,6 +57,21 @@ it('keeps the last texts only, for nobody else to read, and a command reads them
   assert.deepEqual(readdirSync(state.dir), []);
   assert.equal(await removeLastValid(state.dir), false);
   assert.equal(await removeLastValid(join(state.dir, 'none')), false);
+});
+
+it('keeps the time since when a config is in use if only what stands beside it changes', async () => {
+  using state = temporary();
+  const before = lastValid(TEXTS);
+  await writeLastValid(state.dir, NODE, before);
+  const store = new LastValidStore(state.dir, NODE, LIMIT, pino({ level: 'silent' }));
+  const missedAt = new Map([['ip-masq-ops', 1_000]]);
+  assert.equal(await store.keep(TEXTS, missedAt, [{ name: 'boot', text: 'rules' }]), true);
+  assert.partialDeepStrictEqual(await readLastValid(state.dir, NODE, LIMIT), {
+    since: before.since,
+    missedAt,
+  });
+  await store.keep(TEXTS.slice(0, 1), new Map(), []);
+  assert.notEqual((await readLastValid(state.dir, NODE, LIMIT))?.since, before.since);
 });
 
 describe('does not use what is not its own, or not whole', () => {
@@ -122,7 +140,7 @@ describe('does not use what is not its own, or not whole', () => {
       using outer = temporary();
       const dir = join(outer.dir, 'state');
       mkdirSync(dir);
-      await writeLastValid(dir, NODE, TEXTS);
+      await writeLastValid(dir, NODE, lastValid(TEXTS));
       damage(dir, join(dir, readlinkSync(join(dir, '..data'))));
       await assert.rejects(readLastValid(dir, NODE, LIMIT), message);
     });
@@ -131,21 +149,21 @@ describe('does not use what is not its own, or not whole', () => {
     using outer = temporary();
     const [dir, link] = [join(outer.dir, 'state'), join(outer.dir, 'link')];
     mkdirSync(dir);
-    await writeLastValid(dir, NODE, TEXTS);
+    await writeLastValid(dir, NODE, lastValid(TEXTS));
     symlinkSync('state', link);
     await assert.rejects(readLastValid(link, NODE, LIMIT), /not a directory/);
-    await assert.rejects(writeLastValid(link, NODE, TEXTS), /not a directory/);
+    await assert.rejects(writeLastValid(link, NODE, lastValid(TEXTS)), /not a directory/);
   });
 
   it('that of another node, as on a cloned disk', async () => {
     using state = temporary();
-    await writeLastValid(state.dir, NODE, TEXTS);
+    await writeLastValid(state.dir, NODE, lastValid(TEXTS));
     await assert.rejects(readLastValid(state.dir, 'node-2 8f1e', LIMIT), /another node/);
   });
 
   it('more bytes than the config may have', async () => {
     using state = temporary();
-    await writeLastValid(state.dir, NODE, TEXTS);
+    await writeLastValid(state.dir, NODE, lastValid(TEXTS));
     await assert.rejects(readLastValid(state.dir, NODE, 40), /larger than 40 bytes/);
   });
 });

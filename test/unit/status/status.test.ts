@@ -80,6 +80,9 @@ describe('the status', () => {
     t.mock.timers.tick(60_000);
     status.onInvalidConfig(new InvalidConfigError([]));
     assert.equal(await at(), 1_060);
+    // That of an earlier run is in use, and was not read now.
+    status.onLoad({ ...read, since: '1970-01-01T00:00:01.000Z' });
+    assert.equal(await at(), 1_060);
   });
 
   it('knows of each family when it was synced and changed, and why', () => {

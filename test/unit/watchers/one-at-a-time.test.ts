@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { pino } from 'pino';
+import { oneAtATime } from '../../../lib/watchers/one-at-a-time.ts';
+
+it('a bug in a job is logged, and the latest request that came meanwhile follows', async () => {
+  const lines: string[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
+  const done: number[] = [];
+  const request = oneAtATime(async (number: number) => {
+    await turn();
+    done.push(number);
+    if (number === 1) throw new TypeError('not a function');
+  }, log);
+  for (const number of [1, 2, 3]) request(number);
+  while (done.length < 2) await turn();
+  assert.deepEqual(done, [1, 3]);
+  assert.match(lines.join(), /^bug: TypeError: not a function/);
+});
