@@ -23,8 +23,8 @@ import { stopSignal } from './signals.ts';
 export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<number> {
   const isDry = flags['dry-run'];
   // Without a holder, this process has the lock now: no agent starts until it ends.
-  const introduction = { version: buildInfo().version, flags: [] };
-  const lock = { introduction, mayLoadModule: flags.netlink !== 'off' };
+  const introduce = () => ({ version: buildInfo().version, flags: [] });
+  const lock = { introduce, mayLoadModule: flags.netlink !== 'off' };
   const holder = isDry ? undefined : await tryLock(lock, stopSignal);
   if (holder?.kind === 'unproven')
     complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);

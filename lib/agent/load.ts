@@ -17,6 +17,12 @@ export interface ReaderOptions {
   readonly config: ConfigOptions;
   /** Milliseconds between two readings, if no config file says otherwise. */
   readonly resyncInterval: number;
+  /** Undefined if an invalid config is always an error. */
+  readonly keep?: Keep | undefined;
+  /** The last valid config of an earlier run. */
+  readonly readLastValid?: (() => Promise<LastValid | undefined>) | undefined;
+  /** Milliseconds for which a config file that has vanished keeps its last text. */
+  readonly graceMs?: number;
 }
 
 export interface ValidConfig extends LoadedConfig {
@@ -42,24 +48,12 @@ export interface LoadObserver {
   onInvalidConfig(error: InvalidConfigError): void;
 }
 
-/** What `createReader` needs beside the options, which are those of the command line. */
-interface Reading {
-  /** Undefined if an invalid config is always an error. */
-  readonly keep?: Keep | undefined;
-  /** The last valid config of an earlier run. */
-  readonly readLastValid?: (() => Promise<LastValid | undefined>) | undefined;
-  /** Milliseconds for which a config file that has vanished keeps its last text. */
-  readonly graceMs?: number;
-}
-
 /** Reads the config files again and again, and tells what has changed. */
 export function createReader(
-  loading: ReaderOptions,
-  { keep, readLastValid, graceMs = 0 }: Reading,
+  { configDir, config: options, resyncInterval, keep, readLastValid, graceMs = 0 }: ReaderOptions,
   observer: LoadObserver,
   log: Logger,
 ) {
-  const { configDir, config: options } = loading;
   /** The last reading, valid or not. */
   let last: LoadedConfig | undefined;
   let lastValid: ValidConfig | undefined;
@@ -76,7 +70,7 @@ export function createReader(
     },
     /** Milliseconds from the last reading of the config files until the next one without a change. */
     get interval(): number {
-      const usual = lastValid?.config.resyncInterval?.value ?? loading.resyncInterval;
+      const usual = lastValid?.config.resyncInterval?.value ?? resyncInterval;
       const ends = [...(vanished?.endsAt.values() ?? [])].filter((at) => at > readAt);
       return Math.min(usual, ...ends.map((at) => at - readAt + SOON_MS));
     },

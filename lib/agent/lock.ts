@@ -10,8 +10,8 @@ import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK
 
 /** What taking the lock needs. */
 interface Claim {
-  /** What to tell other processes of root. */
-  readonly introduction: Introduction;
+  /** What to tell other processes of root, at each answer. */
+  readonly introduce: () => Introduction;
   /** Whether the native module may be loaded: without it, Node.js takes the lock, which is slower. */
   readonly mayLoadModule: boolean;
 }
@@ -143,21 +143,21 @@ function otherAgent(holder: Agent, what: string): SystemError {
 }
 
 /** Takes the lock and answers processes of root; returns the error if it cannot. */
-async function listen({ introduction, mayLoadModule }: Claim): Promise<unknown> {
+async function listen({ introduce, mayLoadModule }: Claim): Promise<unknown> {
   try {
     if (mayLoadModule && nativeIfThere() !== undefined) {
       const fd = listenAt(LOCK);
       // The lock alone must not keep the process alive.
-      setTimeout(() => createAnswerer(introduction).listen({ fd }), ANSWER_AFTER_MS).unref();
-    } else await once(createAnswerer(introduction).listen(LOCK), 'listening');
+      setTimeout(() => createAnswerer(introduce).listen({ fd }), ANSWER_AFTER_MS).unref();
+    } else await once(createAnswerer(introduce).listen(LOCK), 'listening');
     return undefined;
   } catch (error) {
     return error;
   }
 }
 
-function createAnswerer(introduction: Introduction): Server {
-  const server = createServer((socket) => answer(socket, introduction));
+function createAnswerer(introduce: Claim['introduce']): Server {
+  const server = createServer((socket) => answer(socket, introduce));
   server.maxConnections = CONNECTIONS;
   server.unref();
   // A failed connection, such as for lack of files, does not end the lock.
@@ -165,12 +165,12 @@ function createAnswerer(introduction: Introduction): Server {
   return server;
 }
 
-function answer(socket: Socket, introduction: Introduction): void {
+function answer(socket: Socket, introduce: Claim['introduce']): void {
   socket.on('error', () => {});
   socket.setTimeout(CONNECTION_MS, () => socket.destroy());
   socket.unref();
   try {
-    if (peerOf(socket).uid === 0) socket.end(JSON.stringify(introduction), () => socket.destroy());
+    if (peerOf(socket).uid === 0) socket.end(JSON.stringify(introduce()), () => socket.destroy());
     else socket.destroy();
   } catch {
     socket.destroy();

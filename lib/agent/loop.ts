@@ -6,7 +6,7 @@ import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type Compiled, compile } from './compile.ts';
-import { createReader, keepConfigOrRules } from './load.ts';
+import { createReader } from './load.ts';
 import type { Observer } from './observer.ts';
 import type { AgentOptions } from './options.ts';
 import { restoreRules } from './restore.ts';
@@ -53,11 +53,9 @@ export async function* syncs(
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<TriggerResult, void> {
-  const { loading, lastValid: source, ownAddresses, cpuTime, lock, open } = options;
+  const { familiesWithoutRules, ownAddresses, cpuTime, lock, open } = options;
   const retry = retryOptions(options.syncTimeout, observer, log, signal);
-  const keep = options.onInvalidConfig === 'keep' ? keepConfigOrRules(options.mayHaveRules) : undefined;
-  const reading = { keep, readLastValid: source?.read, graceMs: options.vanishedGraceMs };
-  const reader = createReader(loading, reading, observer, log);
+  const reader = createReader(options.reader, observer, log);
   let compiled: Compiled | undefined;
   let opened: Opened | undefined;
 
@@ -81,7 +79,9 @@ export async function* syncs(
       // Only the first reading can end the loop with a config of an earlier run at hand.
       const { config, since } = reader.lastValid ?? {};
       if (error instanceof InvalidConfigError && config !== undefined && since !== undefined)
-        error.consequence = await restoreRules(since, source, (families) => sync(config, families, trigger));
+        error.consequence = await restoreRules(since, familiesWithoutRules, (families) =>
+          sync(config, families, trigger),
+        );
       throw error;
     }
     const { lastValid, missedAt, interval } = reader;
@@ -92,7 +92,7 @@ export async function* syncs(
     }
     const { config, configFiles } = lastValid;
     const before = cpuTime();
-    const synced = await sync(config, loading.config.families, trigger);
+    const synced = await sync(config, options.reader.config.families, trigger);
     // Only what other programs cause is paced by it.
     const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
     yield { kind: 'synced', configFiles, missedAt, ...synced, cost, interval };

@@ -185,8 +185,6 @@ export async function removeRules(
 
 /** Waits until all have ended, so that none of them runs at the same time as the next attempt. */
 async function all<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {
-  const settled = await Promise.allSettled(promises);
-  const failed = settled.find(({ status }) => status === 'rejected');
-  if (failed?.status === 'rejected') throw failed.reason;
-  return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  await Promise.allSettled(promises);
+  return await Promise.all(promises);
 }

@@ -1,6 +1,5 @@
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
-import type { LastValidSource } from './options.ts';
 import type { Written } from './sync.ts';
 
 /**
@@ -10,10 +9,10 @@ import type { Written } from './sync.ts';
  */
 export async function restoreRules(
   since: string,
-  source: LastValidSource | undefined,
+  familiesWithoutRules: () => Promise<readonly Family[]>,
   sync: (families: readonly Family[]) => Promise<Written>,
 ): Promise<string> {
-  const families = (await source?.familiesWithoutRules()) ?? [];
+  const families = await familiesWithoutRules();
   if (families.length === 0) return `nothing on this node changes; its last valid config is of ${since}`;
   const had = `this node had no rules for ${families.join(' and ')}`;
   const those = `those of its last valid config, of ${since},`;

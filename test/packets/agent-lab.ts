@@ -59,15 +59,11 @@ export async function startAgentLab(kind: DataplaneKind, files: Files): Promise<
   recorder.attach(metrics);
   const status = new StatusObserver(recorder, buildInfo());
   const log = pino({ level: 'silent' });
-  const loading = { configDir: path, config: CONFIG, resyncInterval: RESYNC };
   const agent = {
-    loading,
-    onInvalidConfig: 'exit' as const,
-    mayHaveRules: async () => false,
-    lastValid: undefined,
+    reader: { configDir: path, config: CONFIG, resyncInterval: RESYNC },
+    familiesWithoutRules: async () => [],
     ownAddresses: usableSourceAddresses,
     cpuTime: () => 0,
-    vanishedGraceMs: 0,
     syncTimeout: 30_000,
     lock: async () => {},
     open: async () => ({ dataplane: await openDataplane(kind, host) }),

@@ -39,7 +39,7 @@ export async function keepOutput(
       state.invalid = { error, since: state.invalid?.since ?? Date.now() };
     },
   };
-  const reader = createReader(loading, { keep }, observer, log);
+  const reader = createReader({ ...loading, keep }, observer, log);
   const notices = new Notices(log);
   for await (const { reason } of triggers) {
     const version = dataLink(loading.configDir);

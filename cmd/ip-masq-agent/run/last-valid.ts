@@ -1,5 +1,5 @@
+import type { LastValid } from '../../../lib/agent/load.ts';
 import type { Sync } from '../../../lib/agent/loop.ts';
-import type { LastValidSource } from '../../../lib/agent/options.ts';
 import type { ConfigFile } from '../../../lib/config/config-file.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { nodeIdentity } from '../../../lib/node/identity.ts';
@@ -8,9 +8,9 @@ import type { Recorder } from '../../../lib/status/recorder.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions } from '../from-flags.ts';
-import { familiesWithoutRules } from './without-config.ts';
 
-export interface LastValidKeeper extends LastValidSource {
+export interface LastValidKeeper {
+  read(): Promise<LastValid | undefined>;
   /** Whether the node's boot unit has written the rules, and no agent has synced since. */
   areRulesOfBoot(): Promise<boolean>;
   /** Keeps the config of a sync for the next run. */
@@ -34,7 +34,6 @@ export function lastValidOf(flags: FlagValues, log: Logger, recorder: Recorder):
       const { areRulesOfBoot } = await import('../../../lib/state/state-dir.ts');
       return areRulesOfBoot(dir);
     },
-    familiesWithoutRules: () => familiesWithoutRules(flags),
     async keep({ configFiles, missedAt, policies, dataplane, inSync }) {
       if (!inSync) return;
       if (rendered?.policies !== policies) {

@@ -1,4 +1,5 @@
 import type { Introduction } from '../../../lib/agent/holder.ts';
+import { keepConfigOrRules } from '../../../lib/agent/load.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { type Sync, syncs } from '../../../lib/agent/loop.ts';
 import type { AgentOptions } from '../../../lib/agent/options.ts';
@@ -25,7 +26,7 @@ import { forgetLastValid, lastValidOf } from './last-valid.ts';
 import { finishOnce } from './once.ts';
 import { cleanUp, stopAtSignal } from './stop.ts';
 import { createWatchers, type Surroundings } from './watchers.ts';
-import { effectOnNode, mayHaveRules } from './without-config.ts';
+import { effectOnNode, familiesWithoutRules, mayHaveRules } from './without-config.ts';
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
 export function run(args: Args): Promise<number> {
@@ -40,12 +41,11 @@ function startAgent(args: Args, log: Logger): Daemon {
   const { flags } = args;
   const recorder = new Recorder();
   const status = new StatusObserver(recorder, buildInfo());
-  const loading = readerOptions(flags);
-  const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
+  const triggers = new Triggers(flags['config-dir'], flags['resync-interval'], log, stopSignal);
   process.on('SIGHUP', () => triggers.add('signal'));
   const otherAgent = Promise.withResolvers<never>();
   const lock = new NamespaceLock({
-    introduction: introductionOf(args, status, triggers),
+    introduce: () => introduce(args, status, triggers),
     mayLoadModule: flags.netlink !== 'off',
     timeoutMs: flags['sync-timeout'],
     log,
@@ -62,12 +62,15 @@ function startAgent(args: Args, log: Logger): Daemon {
   const dataplane = dataplaneOptions(flags);
   prepareDataplane(dataplane, host);
   const lastValid = lastValidOf(flags, log, recorder);
+  const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent: AgentOptions = {
-    loading,
-    onInvalidConfig: flags.once ? 'exit' : flags['on-invalid-config'],
-    mayHaveRules: () => mayHaveRules(flags),
-    lastValid,
-    vanishedGraceMs: flags['vanished-grace'],
+    reader: {
+      ...readerOptions(flags),
+      keep: keeps ? keepConfigOrRules(() => mayHaveRules(flags)) : undefined,
+      readLastValid: lastValid?.read,
+      graceMs: flags['vanished-grace'],
+    },
+    familiesWithoutRules: () => familiesWithoutRules(flags),
     syncTimeout: flags['sync-timeout'],
     ownAddresses: addressReader(log),
     cpuTime,
@@ -128,21 +131,12 @@ async function serveStatus({ args, log, status, recorder, host, triggers }: Surr
   await startServer({ flags, log, status, recorder, host, interval: () => triggers.interval });
 }
 
-/** What the agent says to commands on this node. It is read at each answer: the dataplane and the state change. */
-function introductionOf(
-  { flags, flagTexts }: Args,
-  status: StatusObserver,
-  triggers: Triggers,
-): Introduction {
-  const families = keptFamilies(flags);
+/** What the agent says to commands on this node. */
+function introduce({ flags, flagTexts }: Args, status: StatusObserver, triggers: Triggers): Introduction {
   return {
     version: buildInfo().version,
-    get flags() {
-      return sharedFlags(flagTexts, status.dataplane);
-    },
-    get state() {
-      return agentState({ status, families, interval: () => triggers.interval });
-    },
+    flags: sharedFlags(flagTexts, status.dataplane),
+    state: agentState({ status, families: keptFamilies(flags), interval: () => triggers.interval }),
   };
 }
 

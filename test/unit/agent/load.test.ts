@@ -18,7 +18,7 @@ for (const [what, begin] of [
     const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
     const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 1_000 };
     const observer = { onLoad: () => {}, onInvalidConfig: assert.fail };
-    const reader = createReader(loading, {}, observer, pino({ level: 'silent' }));
+    const reader = createReader(loading, observer, pino({ level: 'silent' }));
     writeFileSync(path, text);
     const before = await reader.read();
     begin(path);
@@ -38,7 +38,7 @@ for (const [what, files, said] of [
     const lines: string[] = [];
     const log = pino({}, { write: (line: string) => void lines.push(line) });
     const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 1_000 };
-    await createReader(loading, {}, { onLoad: () => {}, onInvalidConfig: assert.fail }, log).read();
+    await createReader(loading, { onLoad: () => {}, onInvalidConfig: assert.fail }, log).read();
     const { level, msg } = JSON.parse(lines[0] ?? '');
     assert.match(`${level} ${msg}`, said);
   });
@@ -57,7 +57,7 @@ it('the end of a grace is waited for from the last reading on, whenever that is 
   const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 60_000 };
   const reading = { readLastValid: async () => earlier, graceMs: 10_000 };
   const observer = { onLoad: () => {}, onInvalidConfig: assert.fail };
-  const reader = createReader(loading, reading, observer, pino({ level: 'silent' }));
+  const reader = createReader({ ...loading, ...reading }, observer, pino({ level: 'silent' }));
   await reader.read();
   assert.equal(reader.interval, 6_100);
   mock.timers.tick(5_000);

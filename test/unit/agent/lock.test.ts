@@ -5,7 +5,7 @@ import { NamespaceLock } from '../../../lib/agent/lock.ts';
 
 it('after the signal the lock is not taken', async () => {
   const lock = new NamespaceLock({
-    introduction: { version: '', flags: [] },
+    introduce: () => ({ version: '', flags: [] }),
     mayLoadModule: false,
     timeoutMs: 0,
     log: pino({ level: 'silent' }),
