@@ -51,7 +51,9 @@ export function openNftables(
   const apply = async (policy: Policy | undefined, plan: TablePlan, family: Family): Promise<void> => {
     written.delete(family);
     await ask(async (requests) => {
-      const foreign = (await requests.generation()).id - commits;
+      // The other family may commit before the answer is here.
+      const before = commits;
+      const foreign = (await requests.generation()).id - before;
       for (const transaction of plan.transactions) {
         commits += 1;
         try {

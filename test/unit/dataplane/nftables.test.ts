@@ -315,6 +315,24 @@ describe('the dataplane of nftables', () => {
       assert.equal(observed.describeUndeletable(POLICY).length, isWrittenAgain ? 0 : 1);
     });
 
+  it('does not take its own transaction of the other family for that of another program', async () => {
+    let id = 1;
+    const netlink = netlinkOf(['10.0.0.0/8'], {
+      generation: async () => ({ id, process: 'nft' }),
+      commit: async () => {
+        id += 1;
+      },
+    });
+    const dataplane = openNftables(OPTIONS, { netlink });
+    const policies = [POLICY, { ...POLICY, family: 'IPv6', entries: [] }] as const;
+    const plans = await Promise.all(
+      policies.map(async (policy) => (await dataplane.observe(policy.family)).plan(policy)),
+    );
+    await Promise.all(plans.map((plan) => plan?.apply()));
+    for (const policy of policies)
+      assert.equal((await dataplane.observe(policy.family)).plan(policy), undefined, policy.family);
+  });
+
   it('tells a type of chain that the kernel does not know from a table that is gone', async () => {
     const message = 'cannot add chain ip ip-masq-agent-interim postrouting: ENOENT';
     const refuse = async () => {
