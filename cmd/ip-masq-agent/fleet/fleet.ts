@@ -90,9 +90,9 @@ function reportOf(
     hash: null,
   };
   if (reply.kind !== 'answered') {
-    // Messages name pods, addresses and times.
+    // Messages name pods, addresses, times and processes. How an agent has ended differs by other numbers, such as exit codes and lines.
     const text = reply.lines.join('\n').replaceAll(pod?.name ?? node, '');
-    const key = reply.kind === 'down' ? text : text.replace(/\d+/g, '');
+    const key = text.replace(reply.kind === 'down' ? TIME_OR_PROCESS : /\d+/g, '');
     return { ...common, answer: null, lines: reply.lines, key };
   }
   const { answer, errors } = reply;
@@ -106,6 +106,9 @@ function reportOf(
     return { ...common, state: 'failed', code: EXIT.system, answer: null, lines, key: 'form' };
   }
 }
+
+/** What the messages of agents that have ended for one reason differ by. */
+const TIME_OR_PROCESS = /\d{4}-\d\d-\d\dT[\d:.]+Z|\(process \d+\)/g;
 
 /** Writes over the line on a terminal; nothing elsewhere. */
 function showProgress(text: string): void {
