@@ -422,6 +422,20 @@ describe('fleet', () => {
     assert.equal(sum, '4 groups: 1 + 1 + 1 + 2 = 5 nodes\n');
   });
 
+  it('says of an agent that waits for another one, which answers in its place, how it has ended', async () => {
+    const message =
+      'another agent holds this network namespace: ip-masq-agent v9 (process 7), and did not end';
+    const lastState = { terminated: { exitCode: 1, reason: 'Error', message } };
+    const waiting = { ...good('a'), container: { ...RUNNING, ready: false, lastState } };
+    const { code, stdout } = await run(await cluster('waiting', [waiting, good('b')]), 'status');
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^1 node: a\n {2}\S+: the rules are in sync\n(?: .*\n)+ {2}but its pod is not ready, .*\n.* exit code 1 .*\n {2}another agent holds /m,
+    );
+    assert.match(stdout, /^1 node: b\n/m);
+  });
+
   it('passes on what it is given for kubectl and for explain', async () => {
     const answers = await cluster('given', [good('a')]);
     const flags = ['--context=c', '-n', 'ns', '-l', 'a=b', '--node-selector=c=d'];
