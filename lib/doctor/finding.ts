@@ -45,7 +45,7 @@ export const FINDING_MEANING = {
   'uplink-address':
     'masqueraded packets leave by the default route with another address than its source, or with none',
   'forward-drop':
-    'the policy of the chain FORWARD of iptables is DROP, and no rule there accepts what the node forwards',
+    'the policy of the chain FORWARD of iptables is DROP, and no rule there accepts new connections that the node forwards',
   'not-read': 'the doctor could not read something',
 } as const;
 

@@ -137,14 +137,17 @@ export async function natFindings(
   return findings;
 }
 
-/** The finding that the node forwards nothing: iptables drops what no rule accepts, and none does. Whatever is unclear is no finding. */
+/**
+ * The finding that the node forwards no new connection: iptables drops what no rule accepts, and none does. Whatever is unclear is
+ * no finding.
+ */
 export async function forwardFindings(
   { netlink }: Pick<Host, 'netlink'>,
   family: Family,
 ): Promise<readonly Finding[]> {
   if ((await (netlink && dropsForwarded(netlink, family).catch(orNothing))) !== true) return [];
   const message =
-    'iptables drops all packets that the node forwards: the policy of the chain FORWARD is DROP, and no rule there accepts anything';
+    'iptables drops all new connections that the node forwards: the policy of the chain FORWARD is DROP, and no rule there accepts one';
   const remedy =
     'let the CNI plugin or kube-proxy accept the packets of pods, or find out what has set the policy of FORWARD, and set it back: iptables (ip6tables) -P FORWARD ACCEPT';
   return [{ kind: 'forward-drop', family, message, evidence: ['-P FORWARD DROP'], remedy }];
@@ -161,15 +164,23 @@ async function dropsForwarded(netlink: Netlink, family: Family): Promise<boolean
   let isClear = base?.unread.length === 0 && base.cutBy === undefined;
   for (const chain of base?.chains.values() ?? [])
     await chain.each((rule) => {
-      isClear &&= acceptsNothing(rule);
+      isClear &&= acceptsNoConnection(rule);
     }, budget);
   return isClear;
 }
 
 const NF_DROP = 0;
 
-/** A target in brackets, which has no words, may be one that accepts, such as a queue. */
-function acceptsNothing({ outcome, text }: Rule): boolean {
+/** What is so only for packets of a connection that has been accepted before, as iptables and nftables ask for it. */
+const IS_KNOWN =
+  /^(?:conntrack ctstate|state state|ct state) (?:established|related)(?:,(?:established|related))*$/i;
+
+/**
+ * Whether a rule accepts no connection of a pod that begins. kube-proxy accepts those that are known, and what it has marked: such
+ * packets are none of a rule's destinations. A target in brackets, which has no words, may be one that accepts, such as a queue.
+ */
+function acceptsNoConnection({ outcome, text, destinations, conditions }: Rule): boolean {
+  if (destinations.ranges.length === 0 || conditions.some((one) => IS_KNOWN.test(one.text))) return true;
   if (outcome.kind === 'else') return / (?:-j DROP|drop)$/.test(text);
   if (outcome.kind === 'goes on') return !outcome.isGuess && !text.includes('[target ');
   return ['returns', 'jump', 'goto'].includes(outcome.kind);

@@ -239,11 +239,20 @@ describe('fleet', () => {
       'status.json': late(seconds),
       'status.code': '4',
     });
+    const crashed = (name: string, message: string): Member => ({
+      name,
+      container: { ...CRASHED, lastState: { terminated: { exitCode: 1, reason: 'Error', message } } },
+    });
     const directory = await cluster('alike', [
       { name: 'n1', container: RUNNING, behaviour: { answers: answers('203.0.113.1', '181.2') } },
       { name: 'n2', container: RUNNING, behaviour: { answers: answers('203.0.113.2', '200') } },
       fails('n3', 'Error: dial tcp 192.0.2.7:10250 for agent-of-n3: refused\n'),
       fails('n4', 'Error: dial tcp 192.0.2.8:10250 for agent-of-n4: refused\n'),
+      crashed('n5', 'its last valid config is of 2026-11-26T14:40:38.978Z\nip-masq-a:1:22: error'),
+      crashed('n6', 'its last valid config is of 2026-11-26T14:40:37.435Z\nip-masq-a:1:22: error'),
+      crashed('n7', 'its last valid config is of 2026-11-26T14:40:37.435Z\nip-masq-a:2:22: error'),
+      crashed('n8', 'another agent holds the lock: ip-masq-agent v0.1.0 (process 8123) did not end\n'),
+      crashed('n9', 'another agent holds the lock: ip-masq-agent v0.1.0 (process 977) did not end\n'),
     ]);
     const found = await run(directory, 'doctor');
     assert.equal(found.code, 4);
@@ -252,6 +261,9 @@ describe('fleet', () => {
       /^2 nodes: n1, n2\n {2}node-address \(IPv4\): 203\.0\.113\.1 is missing\n {2}\(so says n1; /m,
     );
     assert.match(found.stdout, /^2 nodes: n3, n4\n {2}Error: dial tcp 192\.0\.2\.7/m);
+    assert.match(found.stdout, /^2 nodes: n5, n6\n {2}the agent crash-loops: exit code 1/m);
+    assert.match(found.stdout, /^1 node: n7\n/m);
+    assert.match(found.stdout, /^2 nodes: n8, n9\n {2}the agent crash-loops: exit code 1/m);
     const { code, stdout } = await run(directory, 'status');
     assert.equal(code, 4);
     assert.match(
@@ -408,6 +420,20 @@ describe('fleet', () => {
     );
     assert.equal(e, c.replace('1 node: c', '1 node: e'), 'what is left out differs');
     assert.equal(sum, '4 groups: 1 + 1 + 1 + 2 = 5 nodes\n');
+  });
+
+  it('says of an agent that waits for another one, which answers in its place, how it has ended', async () => {
+    const message =
+      'another agent holds this network namespace: ip-masq-agent v9 (process 7), and did not end';
+    const lastState = { terminated: { exitCode: 1, reason: 'Error', message } };
+    const waiting = { ...good('a'), container: { ...RUNNING, ready: false, lastState } };
+    const { code, stdout } = await run(await cluster('waiting', [waiting, good('b')]), 'status');
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^1 node: a\n {2}\S+: the rules are in sync\n(?: .*\n)+ {2}but its pod is not ready, .*\n.* exit code 1 .*\n {2}another agent holds /m,
+    );
+    assert.match(stdout, /^1 node: b\n/m);
   });
 
   it('passes on what it is given for kubectl and for explain', async () => {

@@ -98,6 +98,10 @@ describe('whether the kernel forwards packets of pods', () => {
       assert.deepEqual([await reaches(pod, family), await kinds()], [true, []]);
       await iptables('-P', 'FORWARD', 'DROP');
       assert.deepEqual([await reaches(pod, family), await kinds()], [false, ['forward-drop']]);
+      // As kube-proxy has them on every node.
+      await iptables('-A', 'THEIRS', '-m', 'mark', '--mark', '0x4000/0x4000', '-j', 'ACCEPT');
+      await iptables('-A', 'THEIRS', '-m', 'conntrack', '--ctstate', 'RELATED,ESTABLISHED', '-j', 'ACCEPT');
+      assert.deepEqual([await reaches(pod, family), await kinds()], [false, ['forward-drop']]);
       await iptables('-A', 'THEIRS', '-j', 'ACCEPT');
       assert.deepEqual([await reaches(pod, family), await kinds()], [true, []]);
     });

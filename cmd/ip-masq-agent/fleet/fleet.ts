@@ -90,21 +90,33 @@ function reportOf(
     hash: null,
   };
   if (reply.kind !== 'answered') {
-    // Messages name pods, addresses and times.
+    // Messages name pods, addresses, times and processes. How an agent has ended differs by other numbers, such as exit codes and lines.
     const text = reply.lines.join('\n').replaceAll(pod?.name ?? node, '');
-    const key = reply.kind === 'down' ? text : text.replace(/\d+/g, '');
+    const key = reply.kind === 'down' ? withoutDetails(text) : text.replace(/\d+/g, '');
     return { ...common, answer: null, lines: reply.lines, key };
   }
   const { answer, errors } = reply;
   try {
     const { lines, key = lines.join('\n'), unseen = [], hash = null } = summarise(answer);
-    const all = { lines: [...lines, ...errors], key: [key, ...errors].join('\n') };
-    return { ...common, answer, ...all, unseen, hash };
+    const more = [...errors, ...lastEnd(pod)];
+    const all = { lines: [...lines, ...more], key: [key, ...more.map(withoutDetails)].join('\n') };
+    const code = pod?.down === undefined ? reply.code : Math.max(reply.code, EXIT.system);
+    return { ...common, code, answer, ...all, unseen, hash };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     const lines = ['the answer has another form than this version knows'];
     return { ...common, state: 'failed', code: EXIT.system, answer: null, lines, key: 'form' };
   }
+}
+
+/** How the agent has ended, if its pod is not ready: while it waits for another agent to end, that one answers in its place. */
+function lastEnd(pod: FleetNode['pod']): readonly string[] {
+  return pod?.down === undefined ? [] : ['but its pod is not ready, and how it ended last:', ...pod.down];
+}
+
+/** Without what the messages of agents that have ended for one reason differ by: times and processes. */
+function withoutDetails(message: string): string {
+  return message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\(process \d+\)/g, '');
 }
 
 /** Writes over the line on a terminal; nothing elsewhere. */
