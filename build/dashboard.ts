@@ -202,7 +202,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     series(
       [8, 8],
       'Readings of the config files',
-      'How often agents read their config files, by whether these were valid; invalid config files do not change the rules.',
+      'How often agents read their config files, by whether these were valid; invalid config files do not change the rules, and without --on-invalid-config=keep they end the agent instead: see the restarts.',
       {
         '{{result}}': `sum by (result) (rate(${m.config_loads_total}[$__rate_interval]))`,
         'agents with an invalid config': `sum(1 - ${m.config_valid})`,

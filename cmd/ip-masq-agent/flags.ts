@@ -82,7 +82,7 @@ export const FLAGS = {
   'iptables-mode': dataplane(
     choice('auto', 'nft', 'legacy'),
     'auto',
-    'kernel API that iptables uses; auto finds the one that kubelet uses; with --backend=auto, another value asks for iptables',
+    'kernel API that iptables uses; auto: the one that kubelet uses, else nft, or legacy if it holds more rules in nat; with --backend=auto, another value asks for iptables',
   ),
   'invalid-packets': policy(
     choice(...INVALID_PACKETS),
@@ -123,7 +123,7 @@ export const FLAGS = {
   'must-not-masquerade': policy(
     assertions,
     '',
-    'assertion: if the config masquerades any address of these CIDRs, that is an error; for ranges of pods, nodes and peered networks, not of Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
+    'assertion: if the config masquerades any address of these CIDRs, that is an error; for what must be inside, such as ranges of pods, not for Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
   'must-masquerade': policy(
     assertions,

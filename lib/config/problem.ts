@@ -49,7 +49,7 @@ export const CONFLICT_KINDS = {
     'Config files disagree on whether link-local traffic is masqueraded, in `masqLinkLocal` or `masqLinkLocalIPv6`; true wins.',
   ),
   'link-local-entry': warning(
-    'An entry contradicts the merged boolean: 169.254.0.0/16 or fe80::/10 in `masqueradeCIDRs` has no effect; an entry of `nonMasqueradeCIDRs` that contains one of them wins.',
+    'An entry contradicts the merged boolean: 169.254.0.0/16 or fe80::/10 in `masqueradeCIDRs` has no effect; an entry of `nonMasqueradeCIDRs` that contains such a range wins.',
   ),
   'opposite-nested': info(
     'An entry is inside one of the opposite list from another config file; the longest prefix decides.',

@@ -69,7 +69,10 @@ export const METRICS = {
     [],
     '1 if the agent reads nf_tables over netlink, and gets an event with each change; 0 if that fails, so that only the resync finds drift. Absent with --netlink=off, and in legacy mode.',
   ),
-  config_valid: gauge([], '1 if the last reading of the config files had no error, else 0.'),
+  config_valid: gauge(
+    [],
+    '1 if the last reading of the config files had no error, else 0. Only an agent that stays with --on-invalid-config=keep has 0: otherwise it ends with exit code 3.',
+  ),
   config_last_valid_timestamp_seconds: gauge(
     [],
     'Time of the last reading of the config files that had no error. The config files are read at the start, after each change, and at each resync.',
