@@ -90,6 +90,14 @@ export function dataplaneOf(holder: Holder): Pick<Dataplane, 'name' | 'reason'> 
   return typeof name === 'string' && typeof reason === 'string' ? { name, reason } : undefined;
 }
 
+/** The config files of the agent that are gone, and whose last texts still count. */
+export function vanishedFilesOf(holder: Holder): readonly string[] {
+  const { state } = (holder.kind === 'agent' && holder.introduction) || {};
+  const { vanished }: { readonly vanished?: unknown } = state ?? {};
+  const files = Array.isArray(vanished) ? vanished.map((one) => one?.file) : [];
+  return files.filter((file) => typeof file === 'string');
+}
+
 /** What the other end says; undefined if it is no introduction. */
 async function introductionOf(socket: Socket): Promise<Introduction | undefined> {
   const read = async (): Promise<string> => {

@@ -1,4 +1,4 @@
-import { dataplaneOf, findHolder } from '../agent/holder.ts';
+import { dataplaneOf, findHolder, vanishedFilesOf } from '../agent/holder.ts';
 import type { ReaderOptions } from '../agent/load.ts';
 import { preview } from '../agent/preview.ts';
 import { retrying } from '../agent/retry.ts';
@@ -103,7 +103,10 @@ async function examineKernel(
       if (families.includes(location.family))
         await collect(() => writerFindings(host, location), location.family);
       if (config === undefined) break;
-      await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
+      await collect(
+        async () => ownRuleFindings(preview(location, config, families), vanishedFilesOf(holder)),
+        location.family,
+      );
     }
     for (const family of families) {
       const isDropped = await kubeProxyDropsInvalid(host, family);

@@ -121,6 +121,8 @@ describe('a config file that vanishes', () => {
     await first.logged(/ip-masq-b is gone; what it said applies until 20/);
     assert.match(await node.metrics(), /_vanished_config_files 1/);
     assert.match(await node.run(BINARY, 'status'), /gone, but its last text still counts: ip-masq-b/);
+    const doctor = await node.agent('doctor');
+    assert.match(doctor.stdout, /the rules still have the last text of ip-masq-b, which is gone/);
     await first.stop();
     // However long that took, the grace ends some seconds after this start.
     const grace = Math.ceil((performance.now() - gone) / 1000) + 6;
