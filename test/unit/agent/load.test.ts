@@ -3,8 +3,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { pino } from 'pino';
 import { createReader } from '../../../lib/agent/load.ts';
+import { capturedLog } from '../../lab/log.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 import { OPTIONS } from '../config/support.ts';
 
@@ -18,7 +18,7 @@ for (const [what, begin] of [
     const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
     const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 1_000 };
     const observer = { onLoad: () => {}, onInvalidConfig: assert.fail };
-    const reader = createReader(loading, observer, pino({ level: 'silent' }));
+    const reader = createReader(loading, observer, capturedLog().log);
     writeFileSync(path, text);
     const before = await reader.read();
     begin(path);
@@ -35,12 +35,10 @@ for (const [what, files, said] of [
   it(`that the defaults apply is told ${what}`, async () => {
     await using dir = await temporaryDirectory();
     for (const file of files) writeFileSync(join(dir.path, file), '');
-    const lines: string[] = [];
-    const log = pino({}, { write: (line: string) => void lines.push(line) });
+    const { log, lines } = capturedLog();
     const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 1_000 };
     await createReader(loading, { onLoad: () => {}, onInvalidConfig: assert.fail }, log).read();
-    const { level, msg } = JSON.parse(lines[0] ?? '');
-    assert.match(`${level} ${msg}`, said);
+    assert.match(`${lines[0]?.['level']} ${lines[0]?.['msg']}`, said);
   });
 
 it('the end of a grace is waited for from the last reading on, whenever that is asked for', async ({
@@ -57,7 +55,7 @@ it('the end of a grace is waited for from the last reading on, whenever that is 
   const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 60_000 };
   const reading = { readLastValid: async () => earlier, graceMs: 10_000 };
   const observer = { onLoad: () => {}, onInvalidConfig: assert.fail };
-  const reader = createReader({ ...loading, ...reading }, observer, pino({ level: 'silent' }));
+  const reader = createReader({ ...loading, ...reading }, observer, capturedLog().log);
   await reader.read();
   assert.equal(reader.interval, 6_100);
   mock.timers.tick(5_000);

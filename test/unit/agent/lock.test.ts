@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { pino } from 'pino';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
+import { capturedLog } from '../../lab/log.ts';
 
 it('after the signal the lock is not taken', async () => {
   const lock = new NamespaceLock({
     introduce: () => ({ version: '', flags: [] }),
     mayLoadModule: false,
     timeoutMs: 0,
-    log: pino({ level: 'silent' }),
+    log: capturedLog().log,
     signal: AbortSignal.abort(),
     onFailure: assert.fail,
     onOtherAgent: assert.fail,

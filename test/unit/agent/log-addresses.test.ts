@@ -1,18 +1,13 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { pino } from 'pino';
 import { logAddresses } from '../../../lib/agent/log-addresses.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { capturedLog } from '../../lab/log.ts';
 import { mergedOf } from '../config/support.ts';
 
 it('what the log says of the addresses of the node changes as they do', () => {
-  const lines: string[] = [];
-  const log = pino({ level: 'info' }, { write: (line) => void lines.push(line) });
-  const said = () =>
-    lines.splice(0).map((line) => {
-      const { level, msg } = JSON.parse(line);
-      return `${level} ${msg}`;
-    });
+  const { log, lines } = capturedLog();
+  const said = () => lines.splice(0).map(({ level, msg }) => `${level} ${msg}`);
   const item = { destination: '0.0.0.0/0', address: '198.51.100.0/24' };
   const config = mergedOf({ a: JSON.stringify({ masqueradeAddresses: [item] }) });
   const on = (...octets: readonly number[]) => [

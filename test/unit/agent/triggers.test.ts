@@ -3,15 +3,15 @@ import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
-import { pino } from 'pino';
 import { type Trigger, Triggers } from '../../../lib/agent/triggers.ts';
+import { capturedLog } from '../../lab/log.ts';
 import { ProjectedVolume, temporaryDirectory } from '../../lab/volume.ts';
 
 const LONG = 1_000_000;
 
 interface Watched extends Disposable {
   readonly triggers: Triggers;
-  readonly warnings: readonly string[];
+  readonly lines: readonly Readonly<Record<string, unknown>>[];
   readonly iterator: AsyncGenerator<Trigger, void>;
   /** The reason of the next trigger; undefined after the last one. */
   next(): Promise<Trigger['reason'] | undefined>;
@@ -20,14 +20,13 @@ interface Watched extends Disposable {
 /** Triggers of a directory, of which the first one, the start, has been taken. */
 async function watch(dir: string, interval = LONG): Promise<Watched & { readonly stop: AbortController }> {
   const stop = new AbortController();
-  const warnings: string[] = [];
-  const log = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) });
+  const { log, lines } = capturedLog();
   const triggers = new Triggers(dir, interval, log, stop.signal);
   const iterator = triggers[Symbol.asyncIterator]();
   const trigger = async () => (await iterator.next()).value ?? undefined;
   const next = async () => (await trigger())?.reason;
   assert.equal(await next(), 'start');
-  return { triggers, iterator, warnings, next, stop, [Symbol.dispose]: () => stop.abort() };
+  return { triggers, iterator, lines, next, stop, [Symbol.dispose]: () => stop.abort() };
 }
 
 function isPending(promise: Promise<unknown>): Promise<boolean> {
@@ -170,8 +169,9 @@ describe('triggers', () => {
   it('go on without a watch if there can be none, and say so once', async () => {
     using watched = await watch('/nonexistent', 1);
     assert.equal(await watched.next(), 'resync');
-    assert.match(watched.warnings.join(), /cannot watch the config directory/);
-    assert.doesNotMatch(watched.warnings.join(), /inotify/);
-    assert.equal(watched.warnings.length, 1);
+    const warnings = watched.lines.map(({ msg }) => `${msg}`);
+    assert.match(warnings.join(), /cannot watch the config directory/);
+    assert.doesNotMatch(warnings.join(), /inotify/);
+    assert.equal(warnings.length, 1);
   });
 });

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
-import { pino } from 'pino';
 import { VanishedFiles } from '../../../lib/agent/vanished.ts';
+import { capturedLog } from '../../lab/log.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 import { OPTIONS } from '../config/support.ts';
 
-const LOG = pino({ level: 'silent' });
+const { log: LOG } = capturedLog();
 const HOUR_MS = 3_600_000;
 
 it('a vanished file that was first missed at a time to come, because the clock was set back, counts no longer than others', async () => {

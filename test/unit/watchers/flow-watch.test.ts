@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { pino } from 'pino';
 import { MOST_FLOWS } from '../../../lib/flows/read.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { Recorder } from '../../../lib/status/recorder.ts';
 import { createFlowWatch, type FlowWatch } from '../../../lib/watchers/flow-watch.ts';
+import { capturedLog } from '../../lab/log.ts';
 import { flowOf, sourceOf } from '../flows/support.ts';
 
 const UDP = flowOf({ from: '10.244.1.2:1', to: '203.0.113.9:53' });
@@ -26,8 +26,7 @@ interface Lab {
 
 /** A watch over what `read` gives. It masquerades everything. */
 function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete-udp' = 'report'): Lab {
-  const lines: Record<string, unknown>[] = [];
-  const log = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const { log, lines } = capturedLog();
   const [recorder, metrics, deleted] = [new Recorder(), new Metrics(), [] as Flow[]];
   recorder.attach(metrics);
   let [opened, closed] = [0, 0];

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { pino } from 'pino';
 import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
@@ -9,6 +8,7 @@ import type { Host } from '../../../lib/dataplane/host.ts';
 import { StatusObserver } from '../../../lib/status/observer.ts';
 import { Recorder } from '../../../lib/status/recorder.ts';
 import { createForeignWatch } from '../../../lib/watchers/foreign-watch.ts';
+import { capturedLog } from '../../lab/log.ts';
 import { olderAgentRules } from '../../lab/older-agent.ts';
 import { fakeHost, policyOf } from '../foreign/support.ts';
 
@@ -32,9 +32,8 @@ const SURROUNDINGS = {
 };
 
 /** Reads so often, with a host of which every command fails with the error; what was logged. */
-async function logged(readings: number, error: unknown): Promise<readonly Record<string, unknown>[]> {
-  const lines: Record<string, unknown>[] = [];
-  const log = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+async function logged(readings: number, error: unknown): Promise<ReturnType<typeof capturedLog>['lines']> {
+  const { log, lines } = capturedLog();
   let runs = 0;
   const host: Host = {
     run: async () => {
@@ -84,7 +83,7 @@ for (const accepted of [[], ['ip-masq-agent']])
     const returned = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
     const host = fakeHost({});
     const leftovers = { ...NO_LEFTOVERS, returned };
-    const log = pino({ enabled: false });
+    const { log } = capturedLog();
     const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status, leftovers, accepted });
     watch.read({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
     while (status.foreign.length === 0) await setImmediate();

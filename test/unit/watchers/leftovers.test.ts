@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { pino } from 'pino';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
-import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import type { Host } from '../../../lib/dataplane/host.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { Leftovers } from '../../../lib/watchers/leftovers.ts';
-import { fakeNetlink } from '../dataplane/support.ts';
+import { capturedLog } from '../../lab/log.ts';
+import { fakeNetlink, hostWith } from '../dataplane/support.ts';
 
 it('the removal of leftovers ends without an error if the agent stops while it waits to try again', async () => {
   const stop = new AbortController();
-  const logged: string[] = [];
-  const log = pino({}, { write: (line: string) => void logged.push(line) });
+  const { log, lines } = capturedLog();
   const netlink = fakeNetlink({
     generation: async () => ({ id: 1, process: '' }),
     chain: async () => undefined,
@@ -26,16 +23,10 @@ it('the removal of leftovers ends without an error if the agent stops while it w
       throw new NetlinkError('changed', 'gone', 'ENOENT', { request: 0, offset: undefined });
     },
   });
-  const host: Host = {
-    netlink,
-    run: async (file) => {
-      throw new DataplaneError('missing', `${file} is not installed`, 'install it');
-    },
-    readText: async () => '',
-  };
+  const host = { ...hostWith({}), netlink };
   const options = { backend: 'iptables', mode: 'nft', chain: 'X', randomFully: true, toPorts: [] } as const;
   const used = { name: 'iptables' } as Dataplane;
   const failure = await new Leftovers(options, host, log, stop.signal, new Set()).removeOnce(used, []);
-  assert.deepEqual([failure, logged], [undefined, []]);
+  assert.deepEqual([failure, lines], [undefined, []]);
   assert.equal(stop.signal.aborted, true);
 });

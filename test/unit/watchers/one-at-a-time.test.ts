@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { pino } from 'pino';
 import { oneAtATime } from '../../../lib/watchers/one-at-a-time.ts';
+import { capturedLog } from '../../lab/log.ts';
 
 it('a bug in a job is logged, and the latest request that came meanwhile follows', async () => {
-  const lines: string[] = [];
-  const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
+  const { log, lines } = capturedLog();
   const done: number[] = [];
   const request = oneAtATime(async (number: number) => {
     await turn();
@@ -16,5 +15,5 @@ it('a bug in a job is logged, and the latest request that came meanwhile follows
   for (const number of [1, 2, 3]) request(number);
   while (done.length < 2) await turn();
   assert.deepEqual(done, [1, 3]);
-  assert.match(lines.join(), /^bug: TypeError: not a function/);
+  assert.match(`${lines[0]?.['msg']}`, /^bug: TypeError: not a function/);
 });
