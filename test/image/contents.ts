@@ -12,16 +12,13 @@ import { temporaryDirectory } from '../lab/volume.ts';
 import { cycloneDxErrors } from './cyclonedx.ts';
 import { type ExportedImage, exportImage } from './exported.ts';
 import { ROOT } from './make.ts';
-import { type ImageLab, OTHER, OWN } from './support.ts';
+import { type ImageLab, machineOf, OTHER, OWN } from './support.ts';
 
 /** The most bytes that an image may have: as archives of its three layers, and as it is pulled. */
 const UNPACKED = 122_000_000;
 const PULLED = 46_000_000;
 
 const ELF = Buffer.from('\x7fELF');
-/** `e_machine` of elf(5): where it is, and what it says. */
-const MACHINE_OFFSET = 18;
-const MACHINES = { amd64: 62, arm64: 183 };
 
 /** QEMU's programs that run a program for another CPU. They refuse sockets to netfilter. */
 const EMULATORS = { amd64: 'qemu-x86_64', arm64: 'qemu-aarch64' };
@@ -263,9 +260,9 @@ export function contents(get: () => ImageLab): void {
       const machines = exported.files
         .map((path) => exported.bytes(path))
         .filter((bytes) => bytes.subarray(0, ELF.length).equals(ELF))
-        .map((bytes) => bytes.readUInt16LE(MACHINE_OFFSET));
+        .map(machineOf);
       assert.ok(machines.length > 40, `${machines.length} programs and libraries`);
-      assert.deepEqual([...new Set(machines)], [MACHINES[architecture]]);
+      assert.deepEqual([...new Set(machines)], [architecture]);
       const iptables = bom(exported).components.find(({ name }) => name === 'iptables');
       assert.ok(iptables?.purl.includes(`?arch=${architecture}&`), iptables?.purl);
     }

@@ -11,14 +11,11 @@ import { containersOf, type KubernetesObject, ofKind, theDaemonSet } from '../ma
 import { runAction } from './action.ts';
 import { cycloneDxErrors } from './cyclonedx.ts';
 import { makeCommand, ROOT } from './make.ts';
-import { type ImageLab, OTHER, OWN } from './support.ts';
+import { type ImageLab, machineOf, OTHER, OWN } from './support.ts';
 
 /** A machine without Node.js. */
 const BARE = { PATH: '/usr/bin:/bin' };
 const EXAMPLE = join(ROOT, 'examples/config-operator.yaml');
-/** `e_machine` of elf(5): where it is, and what it says. */
-const MACHINE_OFFSET = 18;
-const MACHINES = { amd64: 62, arm64: 183 };
 
 /** What `make release` writes, and that it can be used. */
 export function release(get: () => ImageLab): void {
@@ -158,11 +155,7 @@ export function release(get: () => ImageLab): void {
       const tree = await unpack(architecture, join(dir, architecture));
       for (const name of ['node', 'koffi.node']) {
         const bytes = readFileSync(join(tree, 'lib/ip-masq-agent', name));
-        assert.equal(
-          bytes.readUInt16LE(MACHINE_OFFSET),
-          MACHINES[architecture],
-          `${name} of ${architecture}`,
-        );
+        assert.equal(machineOf(bytes), architecture, name);
       }
       const bom = JSON.parse(readFileSync(join(tree, 'share/sbom/ip-masq-agent.cdx.json'), 'utf8'));
       const ofImage = JSON.parse(readFileSync(file(`${imageOf(architecture)}.cdx.json`), 'utf8'));

@@ -13,6 +13,14 @@ export const OWN = process.arch === 'arm64' ? 'arm64' : 'amd64';
 /** The other architecture that there is an image for. Its image can be built and looked at, and QEMU runs its Node.js. */
 export const OTHER = OWN === 'arm64' ? 'amd64' : 'arm64';
 
+/** Of `e_machine` in elf(5). */
+const MACHINES: Readonly<Record<number, string>> = { 62: 'amd64', 183: 'arm64' };
+
+/** The architecture that a program or a library is for. */
+export function machineOf(elf: Buffer): string | undefined {
+  return MACHINES[elf.readUInt16LE(18)];
+}
+
 const MINUTES_MS = 300_000;
 const VERSION = 'v1.2.3-test';
 

@@ -20,8 +20,8 @@ const warnings = readPolicy('admission/warnings.yaml');
 describe('the policy that refuses', () => {
   it('denies, and lets pass what it cannot evaluate', () => assert.deepEqual(errors.actions, ['Deny']));
 
-  for (const [name, text, said] of SLIPS)
-    it(`refuses ${name}, and says what to write`, () => {
+  for (const [text, said] of SLIPS)
+    it(`refuses ${JSON.stringify(text)}, and says what to write`, () => {
       assert.equal(isConfig(text), false, 'the agent takes it');
       const messages = errors.review(configMap({ 'ip-masq-a': text }));
       assert.match(messages.join('\n'), said);
