@@ -70,10 +70,35 @@ function anew(table: PolicyTable) {
 
 const ANEW = anew(TABLE);
 
+const rulesetOf = (table: Table | undefined, interim?: Table) =>
+  ({ family: 'IPv4', table, interim }) as const;
+
+/** Tables in the kernel that are made again beside an interim one, although they have the same elements, and why. */
+const MADE_AGAIN: Readonly<Record<string, object>> = {
+  'the hook of a chain differs': { chains: [{ ...CHAIN, hook: { ...CHAIN?.hook, priority: 100 } }] },
+  'the chain of packets that NAT does not see goes': renderTable(POLICY, {
+    ...OPTIONS,
+    invalidPackets: 'drop',
+  }),
+  'a set of sources goes': WITH_FROM,
+  'its comment differs': { comment: 'theirs' },
+  'a set has user data on which an older nft dies': {
+    sets: TABLE.sets.map((set) => ({ ...set, extra: '030800040400000001' })),
+  },
+  'it has a set that no rule names': { sets: WITH_FROM.sets },
+  'it has a chain of another name': { chains: [...TABLE.chains, { ...CHAIN, name: 'theirs' }] },
+  'it has other objects': { others: 1 },
+  'the set has an element for all addresses': {
+    sets: TABLE.sets.map((set) => ({ ...set, hasOthers: true })),
+  },
+  'it is dormant': { flags: ['dormant'] },
+};
+
 describe('the plan for a table of nftables', () => {
-  const rules = (count: number) => Array.from({ length: count }, () => 'add rule TABLE postrouting');
+  const OTHER_SOURCES = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n');
+  const ALL_DIFFERENT = policyOf('nonMasqueradeCIDRs: [10.0.0.0/9]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n');
   for (const [what, had, policy, found, commands] of [
-    ['nothing if it is the same', TABLE, POLICY, undefined, undefined],
+    ['is nothing if it is the same', TABLE, POLICY, undefined, undefined],
     ['makes it, the sets before the rules', undefined, POLICY, ['table missing'], madeAs('TABLE', TABLE)],
     [
       'changes single elements',
@@ -88,24 +113,9 @@ describe('the plan for a table of nftables', () => {
       ],
     ],
     [
-      'writes the rules of a chain again',
-      { ...TABLE, chains: [{ ...CHAIN, rules: [] }] },
-      POLICY,
-      ['rules differ'],
-      [['flush chain TABLE postrouting', ...rules(3)]],
-    ],
-    [
-      'makes it again if the hook of a chain differs',
-      { ...TABLE, chains: [{ ...CHAIN, hook: { ...CHAIN?.hook, priority: 100 } }] },
-      POLICY,
-      ['rules differ'],
-      ANEW,
-    ],
-    ['makes it again if a set of sources comes', TABLE, FROM, ['rules differ'], anew(WITH_FROM)],
-    [
       'changes single elements of the second set',
       WITH_FROM,
-      policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n'),
+      OTHER_SOURCES,
       ['elements differ'],
       [
         [
@@ -115,66 +125,27 @@ describe('the plan for a table of nftables', () => {
       ],
     ],
     [
-      'makes it again if the chain of packets that NAT does not see goes',
-      renderTable(POLICY, { ...OPTIONS, invalidPackets: 'drop' }),
+      'writes the rules of a chain again',
+      { ...TABLE, chains: [{ ...CHAIN, rules: [] }] },
       POLICY,
       ['rules differ'],
-      ANEW,
+      [['flush chain TABLE postrouting', ...Array<string>(3).fill('add rule TABLE postrouting')]],
     ],
-    ['makes it again if a set of sources goes', WITH_FROM, POLICY, ['rules differ'], ANEW],
+    ['makes it again if a set of sources comes', TABLE, FROM, ['rules differ'], anew(WITH_FROM)],
     [
       'makes it again if the elements of both sets differ',
       WITH_FROM,
-      policyOf('nonMasqueradeCIDRs: [10.0.0.0/9]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n'),
+      ALL_DIFFERENT,
       ['elements differ'],
-      anew(
-        renderTable(
-          policyOf('nonMasqueradeCIDRs: [10.0.0.0/9]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n'),
-          OPTIONS,
-        ),
-      ),
+      anew(renderTable(ALL_DIFFERENT, OPTIONS)),
     ],
-    [
-      'makes it again beside an interim table if its comment differs',
-      { ...TABLE, comment: 'theirs' },
-      POLICY,
-      ['rules differ'],
-      ANEW,
-    ],
-    [
-      'makes it again if a set has user data on which an older nft dies',
-      { ...TABLE, sets: TABLE.sets.map((set) => ({ ...set, extra: '030800040400000001' })) },
-      POLICY,
-      ['rules differ'],
-      ANEW,
-    ],
-    [
-      'makes it again if it has a set that no rule names',
-      { ...TABLE, sets: WITH_FROM.sets },
-      POLICY,
-      ['rules differ'],
-      ANEW,
-    ],
-    [
-      'makes it again if it has a chain of another name',
-      { ...TABLE, chains: [...TABLE.chains, { ...CHAIN, name: 'theirs' }] },
-      POLICY,
-      ['rules differ'],
-      ANEW,
-    ],
-    ['makes it again if it has other objects', { ...TABLE, others: 1 }, POLICY, ['rules differ'], ANEW],
-    [
-      'makes it again if the set has an element for all addresses',
-      { ...TABLE, sets: TABLE.sets.map((set) => ({ ...set, hasOthers: true })) },
-      POLICY,
-      ['rules differ'],
-      ANEW,
-    ],
-    ['makes it again if it is dormant', { ...TABLE, flags: ['dormant'] }, POLICY, ['rules differ'], ANEW],
+    ...Object.entries(MADE_AGAIN).map(
+      ([why, own]) =>
+        [`makes it again if ${why}`, { ...TABLE, ...own }, POLICY, ['rules differ'], ANEW] as const,
+    ),
   ] as const)
     it(what, () => {
-      const ruleset = { family: 'IPv4', table: had as Table | undefined, interim: undefined } as const;
-      const plan = planTable(ruleset, policy, OPTIONS);
+      const plan = planTable(rulesetOf(had as Table | undefined), policy, OPTIONS);
       assert.deepEqual(plan?.draft.found, found);
       assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
       assert.equal(
@@ -187,20 +158,19 @@ describe('the plan for a table of nftables', () => {
     const more = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]\n');
     const table = renderTable(more, OPTIONS);
     for (const interim of [undefined, TABLE]) {
-      const ruleset = { family: 'IPv4', table, interim } as const;
-      const plan = planTable(ruleset, POLICY, OPTIONS, true);
+      const plan = planTable(rulesetOf(table, interim), POLICY, OPTIONS, true);
       const [first = [], ...others] = ANEW;
       const begin = interim === undefined ? first : ['delete table INTERIM', ...first];
       assert.deepEqual(plan && wordsOf(plan.draft.script), [begin, ...others]);
     }
-    assert.equal(planTable({ family: 'IPv4', table, interim: undefined }, more, OPTIONS, true), undefined);
+    assert.equal(planTable(rulesetOf(table), more, OPTIONS, true), undefined);
   });
 
   it('says what comes, goes and stays', () => {
     const other = policyOf('nonMasqueradeCIDRs: [10.0.0.0/9, 172.16.0.0/12, 192.168.0.0/16]\n');
     const before = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12]\n');
     const table = renderTable(before, OPTIONS);
-    const plan = planTable({ family: 'IPv4', table, interim: undefined }, other, OPTIONS);
+    const plan = planTable(rulesetOf(table), other, OPTIONS);
     const [added, removed] = [['element 10.0.0.0/9', 'element 192.168.0.0/16'], ['element 10.0.0.0/8']];
     assert.deepEqual(
       [plan?.draft.added, plan?.draft.removed].map((lines) => lines?.map(({ text }) => text)),
@@ -220,68 +190,56 @@ describe('the plan for a table of nftables', () => {
       [TABLE, [last]],
       [undefined, [...madeAs('TABLE', TABLE), last]],
     ] as const) {
-      const plan = planTable({ family: 'IPv4', table, interim }, POLICY, OPTIONS);
+      const plan = planTable(rulesetOf(table, interim), POLICY, OPTIONS);
       assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
       assert.ok(plan?.draft.found.includes('table left over'));
     }
-    const removal = planRemoval({ family: 'IPv4', table: TABLE, interim });
+    const removal = planRemoval(rulesetOf(TABLE, interim));
     assert.deepEqual(removal && wordsOf(removal.draft.script), [['delete table TABLE', ...last]]);
   });
 
   it('touches no table of another program, and none that another process owns', () => {
-    const theirs = {
-      ...TABLE,
-      comment: 'x',
-      sets: [],
-      chains: TABLE.chains.map((chain) => ({ ...chain, comment: 'x', rules: [] })),
-    };
-    const ruleset = (table: Table) => ({ family: 'IPv4', table, interim: undefined }) as const;
-    assert.throws(() => planTable(ruleset(theirs), POLICY, OPTIONS), {
-      failure: 'refused',
-      message: /not the agent's/,
-    });
-    assert.equal(planRemoval(ruleset(theirs)), undefined);
-    const owned = { ...TABLE, flags: ['owner'], owner: 4711 };
+    const chains = TABLE.chains.map((chain) => ({ ...chain, comment: 'x', rules: [] }));
+    const theirs = rulesetOf({ ...TABLE, comment: 'x', sets: [], chains });
+    const refused = { failure: 'refused', message: /not the agent's/ };
+    assert.throws(() => planTable(theirs, POLICY, OPTIONS), refused);
+    assert.equal(planRemoval(theirs), undefined);
+    const owned = rulesetOf({ ...TABLE, flags: ['owner'], owner: 4711 });
     for (const plan of [planTable, planRemoval] as const)
-      assert.throws(() => plan(ruleset(owned), POLICY, OPTIONS), {
-        failure: 'refused',
-        message: /port 4711/,
-      });
+      assert.throws(() => plan(owned, POLICY, OPTIONS), { failure: 'refused', message: /port 4711/ });
   });
 });
 
 describe('the dataplane of nftables', () => {
+  const SET = {
+    name: 'not-masqueraded',
+    handle: 2,
+    flags: 4,
+    keyType: 7,
+    keyBytes: 4,
+    expressions: [{ name: 'counter', packets: 0n, bytes: 0n }],
+    comment: 'ip-masq-agent: what the config leaves alone',
+  } as const;
+  const POSTROUTING = {
+    protocol: 2,
+    table: 'ip-masq-agent',
+    name: 'postrouting',
+    use: 3,
+    hook: { type: 'nat', number: 4, priority: 110, policy: 1 },
+    comment: 'ip-masq-agent: what is masqueraded',
+  };
+  /** A kernel with the table, whose set holds these ranges, and whose chain no rule. */
   const netlinkOf = (ranges: readonly string[], requests: Partial<Requests> = {}) =>
     fakeNetlink({
       generation: async () => ({ id: 1, process: 'nft' }),
       table: async ({ table }) =>
         table === 'ip-masq-agent' ? { flags: 0, use: 2, handle: 1, comment: `${TABLE.comment}` } : undefined,
-      sets: async () => [
-        {
-          name: 'not-masqueraded',
-          handle: 2,
-          flags: 4,
-          keyType: 7,
-          keyBytes: 4,
-          expressions: [{ name: 'counter', packets: 0n, bytes: 0n }],
-          comment: 'ip-masq-agent: what the config leaves alone',
-        },
-      ],
+      sets: async () => [SET],
       elements: async () => {
         const read = rangesOf(...ranges).map((range) => ({ ...range, packets: 7n }));
         return { ranges: read, catchAll: false, hasOthers: false };
       },
-      chain: async ({ chain }) =>
-        chain === 'postrouting'
-          ? {
-              protocol: 2,
-              table: 'ip-masq-agent',
-              name: chain,
-              use: 3,
-              hook: { type: 'nat', number: 4, priority: 110, policy: 1 },
-              comment: 'ip-masq-agent: what is masqueraded',
-            }
-          : undefined,
+      chain: async ({ chain }) => (chain === 'postrouting' ? POSTROUTING : undefined),
       rules: async () => [],
       ...requests,
     });
@@ -335,13 +293,7 @@ describe('the dataplane of nftables', () => {
 
   it('tells a type of chain that the kernel does not know from a table that is gone', async () => {
     const message = 'cannot add chain ip ip-masq-agent-interim postrouting: ENOENT';
-    const refuse = async () => {
-      throw new NetlinkError('changed', message, 'ENOENT', {
-        request: 0,
-        offset: undefined,
-        expression: undefined,
-      });
-    };
+    const place = { request: 0, offset: undefined, expression: undefined };
     for (const [isThere, failure] of [
       [true, 'unsupported'],
       [false, 'raced'],
@@ -352,7 +304,8 @@ describe('the dataplane of nftables', () => {
         table: async () => (written && isThere ? { flags: 0, use: 0, handle: 1, comment: '' } : undefined),
         commit: async (changes) => {
           written = true;
-          if (changes.some(({ kind }) => kind === 'add chain')) await refuse();
+          if (changes.some(({ kind }) => kind === 'add chain'))
+            throw new NetlinkError('changed', message, 'ENOENT', place);
         },
       });
       const plan = (await openNftables(OPTIONS, { netlink }).observe('IPv4')).plan(POLICY);

@@ -17,58 +17,42 @@ import { crowdedPrefix } from '../cidr/arbitrary.ts';
 const TEN = { first: 0x0a00_0000n, last: 0x0aff_ffffn };
 const LOCAL = { first: 2n, last: 2n };
 const TCP = { first: 6n, last: 6n };
+const ADDRESS = { first: 0x0102_0304n, last: 0x0102_0304n };
+
+/** Expressions as `nft --debug=netlink` shows them, in their words and order: all in register 1. */
+const load = (offset: number, length = 4) => ({ name: 'payload', base: 1, offset, to: 1, length }) as const;
+const cmp = (operation: number, value: string) => ({ name: 'cmp', from: 1, operation, value }) as const;
+const mask = (bits: string) =>
+  ({ name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: bits, xor: '00000000' }) as const;
+const put = (to: number, value: string) => ({ name: 'immediate', to, value }) as const;
 
 /** What `nft --debug=netlink` 1.0.6 prints for these, as values. Its immediates are in the byte order of the machine. */
 const ROWS: readonly (readonly [text: string, Statement, readonly KnownExpression[]])[] = [
   [
     'fib daddr type local',
     { kind: 'match', key: 'fib daddr type', range: LOCAL },
-    [
-      { name: 'fib', result: 3, flags: 2, to: 1 },
-      { name: 'cmp', from: 1, operation: 0, value: '02000000' },
-    ],
+    [{ name: 'fib', result: 3, flags: 2, to: 1 }, cmp(0, '02000000')],
   ],
   [
     'ip saddr != @s',
     { kind: 'match', key: 'ip saddr', isNot: true, set: 's' },
-    [
-      { name: 'payload', base: 1, offset: 12, to: 1, length: 4 },
-      { name: 'lookup', set: 's', from: 1, flags: 1 },
-    ],
+    [load(12), { name: 'lookup', set: 's', from: 1, flags: 1 }],
   ],
-  [
-    'ip daddr 10.0.0.0/8',
-    { kind: 'match', key: 'ip daddr', range: TEN },
-    [
-      { name: 'payload', base: 1, offset: 16, to: 1, length: 1 },
-      { name: 'cmp', from: 1, operation: 0, value: '0a' },
-    ],
-  ],
+  ['ip daddr 10.0.0.0/8', { kind: 'match', key: 'ip daddr', range: TEN }, [load(16, 1), cmp(0, '0a')]],
   [
     'ip daddr 10.128.0.0/9',
     { kind: 'match', key: 'ip daddr', range: { first: 0x0a80_0000n, last: TEN.last } },
-    [
-      { name: 'payload', base: 1, offset: 16, to: 1, length: 4 },
-      { name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: 'ff800000', xor: '00000000' },
-      { name: 'cmp', from: 1, operation: 0, value: '0a800000' },
-    ],
+    [load(16), mask('ff800000'), cmp(0, '0a800000')],
   ],
   [
     'ct state invalid,untracked',
     { kind: 'match', key: 'ct state', isNot: true, mask: 0x41n, value: 0n },
-    [
-      { name: 'ct', key: 0, to: 1 },
-      { name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: '41000000', xor: '00000000' },
-      { name: 'cmp', from: 1, operation: 1, value: '00000000' },
-    ],
+    [{ name: 'ct', key: 0, to: 1 }, mask('41000000'), cmp(1, '00000000')],
   ],
   [
     'meta l4proto tcp',
     { kind: 'match', key: 'meta l4proto', range: TCP },
-    [
-      { name: 'meta', key: 16, to: 1 },
-      { name: 'cmp', from: 1, operation: 0, value: '06' },
-    ],
+    [{ name: 'meta', key: 16, to: 1 }, cmp(0, '06')],
   ],
   [
     'numgen random mod 3 < 1',
@@ -76,29 +60,19 @@ const ROWS: readonly (readonly [text: string, Statement, readonly KnownExpressio
     [
       { name: 'numgen', to: 1, modulus: 3, type: 1, offset: 0 },
       { name: 'byteorder', from: 1, to: 1, operation: 1, length: 4, size: 4 },
-      { name: 'cmp', from: 1, operation: 2, value: '00000001' },
+      cmp(2, '00000001'),
     ],
   ],
   [
     'masquerade to :1024-2000 fully-random',
     { kind: 'masquerade', ports: { first: 1024, last: 2000 }, flags: 0x10 },
-    [
-      { name: 'immediate', to: 1, value: '0400' },
-      { name: 'immediate', to: 2, value: '07d0' },
-      { name: 'masq', fromPort: 1, toPort: 2, flags: 0x12 },
-    ],
+    [put(1, '0400'), put(2, '07d0'), { name: 'masq', fromPort: 1, toPort: 2, flags: 0x12 }],
   ],
   [
     'snat to 1.2.3.4:1024',
-    {
-      kind: 'snat',
-      address: { first: 0x0102_0304n, last: 0x0102_0304n },
-      ports: { first: 1024, last: 1024 },
-      flags: 0,
-    },
+    { kind: 'snat', address: ADDRESS, ports: { first: 1024, last: 1024 }, flags: 0 },
     [
-      { name: 'immediate', to: 1, value: '01020304' },
-      { name: 'immediate', to: 2, value: '0400' },
+      ...[put(1, '01020304'), put(2, '0400')],
       { name: 'nat', type: 0, family: 2, fromAddress: 1, fromPort: 2, flags: 0x2 },
     ],
   ],
@@ -158,17 +132,15 @@ describe('statements of a rule', () => {
           })
           .map(({ kind, address, ports: some, flags }): Statement => {
             const { first } = address;
-            return {
-              kind: kind === 'snat' ? 'snat' : 'masquerade',
-              ...(kind === 'snat' && { address: { first, last: first } }),
-              ...(some !== undefined && { ports: some }),
-              flags,
-            };
+            const rest = { ...(some !== undefined && { ports: some }), flags };
+            return kind === 'snat'
+              ? { kind: 'snat', address: { first, last: first }, ...rest }
+              : { kind: 'masquerade', ...rest };
           }),
         fc.constantFrom<Statement>(
-          ...ROWS.flatMap(([, one]) =>
-            one.kind === 'match' && one.key.startsWith('ip ') ? [] : [one],
-          ).filter(({ kind }) => kind !== 'snat'),
+          ...ROWS.map(([, one]) => one).filter(
+            (one) => one.kind !== 'snat' && !(one.kind === 'match' && one.key.startsWith('ip ')),
+          ),
         ),
       );
       fc.assert(
@@ -179,110 +151,69 @@ describe('statements of a rule', () => {
       );
     });
 
-  const load = { name: 'payload', base: 1, offset: 16, to: 1, length: 4 } as const;
-  const cmp = (operation: number, value: string): KnownExpression => ({
-    name: 'cmp',
-    from: 1,
-    operation,
-    value,
-  });
+  const DADDR = load(16);
+  const inMap = (to: number) => ({ name: 'lookup', set: 'm', from: 1, to }) as const;
+  const CHANCE = { name: 'numgen', to: 1, modulus: 3, type: 1, offset: 0 } as const;
+  const SNAT = { name: 'nat', type: 0, family: 2, fromAddress: 1, fromPort: 2 } as const;
   for (const [what, expressions, text] of [
     [
       'a range as two comparisons',
-      [load, cmp(5, '0a000001'), cmp(3, '0a000009')],
+      [DADDR, cmp(5, '0a000001'), cmp(3, '0a000009')],
       'ip daddr 10.0.0.1-10.0.0.9',
     ],
     [
       'a range as one',
-      [load, { name: 'range', from: 1, operation: 0, first: '0a000001', last: '0a000009' }],
+      [DADDR, { name: 'range', from: 1, operation: 0, first: '0a000001', last: '0a000009' }],
       'ip daddr 10.0.0.1-10.0.0.9',
     ],
     [
       'a prefix of whole bytes with a mask',
-      [
-        load,
-        { name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: 'ff000000', xor: '00000000' },
-        cmp(0, '0a000000'),
-      ],
+      [DADDR, mask('ff000000'), cmp(0, '0a000000')],
       'ip daddr 10.0.0.0/8',
     ],
     [
       'an address and a port that the kernel names twice',
-      [
-        { name: 'immediate', to: 1, value: '01020304' },
-        { name: 'immediate', to: 2, value: '0400' },
-        {
-          name: 'nat',
-          type: 0,
-          family: 2,
-          fromAddress: 1,
-          toAddress: 1,
-          fromPort: 2,
-          toPort: 2,
-          flags: 0x3,
-        },
-      ],
+      [put(1, '01020304'), put(2, '0400'), { ...SNAT, toAddress: 1, toPort: 2, flags: 0x3 }],
       'snat to 1.2.3.4:1024',
     ],
     [
       'a port or address of other bytes',
-      [
-        { name: 'immediate', to: 1, value: '00000400' },
-        { name: 'masq', fromPort: 1, flags: 0x2 },
-      ],
+      [put(1, '00000400'), { name: 'masq', fromPort: 1, flags: 0x2 }],
       '[immediate to 1 value 00000400] [masq flags 2 fromPort 1]',
     ],
     [
       'a byte below a wide mask',
-      [
-        { ...load, length: 1 },
-        { name: 'bitwise', from: 1, to: 1, length: 4, operation: 0, mask: 'ffff0000', xor: '00000000' },
-        cmp(0, '0a000000'),
-      ],
+      [load(16, 1), mask('ffff0000'), cmp(0, '0a000000')],
       '[payload to 1 base 1 offset 16 length 1] [bitwise from 1 to 1 length 4 mask ffff0000 xor 00000000 operation 0] [cmp from 1 operation 0 value 0a000000]',
     ],
     [
       'another field of the header, such as ip ttl',
-      [{ ...load, offset: 8, length: 1 }, cmp(0, '40')],
+      [load(8, 1), cmp(0, '40')],
       '[payload to 1 base 1 offset 8 length 1] [cmp from 1 operation 0 value 40]',
     ],
     ['flags of NAT that the kernel adds', [{ name: 'masq', flags: 0x11 }], 'masquerade fully-random'],
     [
       'ports that the kernel does not use for want of a flag',
-      [
-        { name: 'immediate', to: 1, value: '0400' },
-        { name: 'masq', fromPort: 1 },
-      ],
+      [put(1, '0400'), { name: 'masq', fromPort: 1 }],
       '[immediate to 1 value 0400] [masq fromPort 1]',
     ],
-    [
-      'a mark that is set',
-      [
-        { name: 'immediate', to: 1, value: '07000000' },
-        { name: 'meta', key: 3, from: 1 },
-      ],
-      'meta mark set 0x7',
-    ],
+    ['a mark that is set', [put(1, '07000000'), { name: 'meta', key: 3, from: 1 }], 'meta mark set 0x7'],
     [
       'an address in another prefix, and a flag that no nft has',
-      [
-        load,
-        { name: 'lookup', set: 'm', from: 1, to: 1 },
-        { name: 'nat', type: 0, family: 2, fromAddress: 1, flags: 0xc0 },
-      ],
+      [DADDR, inMap(1), { name: 'nat', type: 0, family: 2, fromAddress: 1, flags: 0xc0 }],
       'snat prefix to ip daddr map @m flags 0x80',
     ],
     [
       'a chance that compares in the byte order of the machine',
-      [{ name: 'numgen', to: 1, modulus: 3, type: 1, offset: 0 }, cmp(2, '01000000')],
+      [CHANCE, cmp(2, '01000000')],
       '[numgen to 1 modulus 3 type 1 offset 0] [cmp from 1 operation 2 value 01000000]',
     ],
     [
       'what is loaded and not used',
-      [load, { name: 'immediate', to: 0, verdict: { code: 1 } }],
+      [DADDR, { name: 'immediate', to: 0, verdict: { code: 1 } }],
       'accept [payload to 1 base 1 offset 16 length 4]',
     ],
-    ['a lookup in a map', [load, { name: 'lookup', set: 'm', from: 1, to: 0 }], 'ip daddr vmap @m'],
+    ['a lookup in a map', [DADDR, inMap(0)], 'ip daddr vmap @m'],
     ['destination NAT', [{ name: 'nat', type: 1, family: 2 }], '[nat type 1 family 2]'],
   ] as readonly (readonly [string, readonly KnownExpression[], string])[])
     it(`are read in one form or with all their bytes: ${what}`, () => {

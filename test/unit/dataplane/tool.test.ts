@@ -185,17 +185,17 @@ describe('an installed iptables', () => {
     assert.equal((await detectMode(host, 'auto')).mode, 'nft');
   });
 
-  it('from before 1.8 is of legacy mode', async () => {
-    const detected = await detectMode(hostWith({ 'iptables --version': version('v1.6.2') }), 'auto');
-    assert.deepEqual([detected.mode, detected.reason], ['legacy', 'iptables-nft is not installed']);
-  });
+  for (const early of ['v1.6.2', 'v1.6.10', 'v1.8'])
+    it(`${early} that does not say its mode is of legacy mode`, async () => {
+      const detected = await detectMode(hostWith({ 'iptables --version': version(early) }), 'auto');
+      assert.deepEqual([detected.mode, detected.reason], ['legacy', 'iptables-nft is not installed']);
+    });
 
-  for (const old of ['v1.4.21', 'v1.6.1', 'v0.9']) {
+  for (const old of ['v1.4.21', 'v1.6', 'v1.6.1', 'v0.9.8'])
     it(`${old} is too old`, async () => {
       const failed = { failure: 'missing', message: /too old/, remedy: /1\.6\.2/ };
       await assert.rejects(detectMode(hostWith({ 'iptables --version': version(old) }), 'auto'), failed);
     });
-  }
 });
 
 for (const [how, netlink, ownHost] of [
