@@ -31,24 +31,7 @@ describe('an address', () => {
   }
 
   it('is what Node.js takes for one, without a zone', () => {
-    const parts = [
-      '0',
-      '1',
-      '10',
-      '256',
-      'f',
-      'abcd',
-      ':',
-      '::',
-      '.',
-      '1.2.3.4',
-      '.1',
-      '/',
-      '%',
-      ' ',
-      '\t',
-      ']',
-    ];
+    const parts = [...'01f:./% \t]', '10', '256', 'abcd', '::', '1.2.3.4', '.1'];
     const texts = fc.array(fc.constantFrom(...parts), { maxLength: 18 }).map((array) => array.join(''));
     fc.assert(
       fc.property(texts, (text) => {

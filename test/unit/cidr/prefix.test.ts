@@ -2,27 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import IPCIDR from 'ip-cidr';
-import {
-  covers,
-  overlap,
-  type ParsedPrefix,
-  parsePrefix,
-  splitTraffic,
-  trafficText,
-  truncate,
-} from '../../../lib/cidr/prefix.ts';
+import { type ParsedPrefix, parsePrefix, splitTraffic, trafficText } from '../../../lib/cidr/prefix.ts';
 import { rangeOf } from '../../../lib/cidr/ranges.ts';
 import schema from '../../../schemas/ip-masq-config.schema.json' with { type: 'json' };
-import {
-  anyAddress,
-  BITS,
-  crowdedPrefix,
-  FAMILIES,
-  holds,
-  ipv6Spelling,
-  naiveText,
-  prefixOf,
-} from './arbitrary.ts';
+import { anyAddress, BITS, crowdedPrefix, FAMILIES, ipv6Spelling, naiveText, prefixOf } from './arbitrary.ts';
 
 const WRITE_CIDR = 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8';
 const WRITE_LENGTH = 'write a network and its prefix length, such as 10.0.0.0/8';
@@ -245,29 +228,6 @@ describe('parsePrefix', () => {
   }
 });
 
-describe('covers', () => {
-  it('agrees with a naive model', () => {
-    const prefix = fc.oneof(crowdedPrefix('IPv4'), crowdedPrefix('IPv6'));
-    fc.assert(
-      fc.property(prefix, prefix, (outer, inner) => {
-        const expected =
-          outer.family === inner.family && outer.length <= inner.length && holds(outer, inner.address);
-        assert.equal(covers(outer, inner), expected);
-      }),
-      { numRuns: 1_000 },
-    );
-  });
-});
-
-describe('overlap', () => {
-  for (const [a, b, expected] of [
-    ['10.0.0.0/8', '10.1.0.0/16', true],
-    ['10.1.0.0/16', '10.0.0.0/8', true],
-    ['10.0.0.0/9', '10.128.0.0/9', false],
-  ] as const)
-    it(`is ${expected} of ${a} and ${b}`, () => assert.equal(overlap(accepted(a), accepted(b)), expected));
-});
-
 describe('traffic', () => {
   for (const [text, to, from] of [
     ['8.0.0.0/8', '8.0.0.0/8', undefined],
@@ -282,20 +242,6 @@ describe('traffic', () => {
 
   it('is all of a text with line breaks, for the message', () =>
     assert.deepEqual(splitTraffic('a\nb from c\nd'), { to: 'a\nb', from: 'c\nd' }));
-});
-
-describe('truncate', () => {
-  for (const family of FAMILIES) {
-    it(`keeps the first bits of an ${family} address and no others`, () => {
-      fc.assert(
-        fc.property(anyAddress(family), fc.nat(BITS[family]), (address, length) => {
-          const binary = address.toString(2).padStart(BITS[family], '0');
-          const expected = binary.slice(0, length).padEnd(BITS[family], '0');
-          assert.equal(truncate(address, length, family), BigInt(`0b${expected}`));
-        }),
-      );
-    });
-  }
 });
 
 function accepted(text: string) {

@@ -45,7 +45,10 @@ function saidOf(family: Family): Readonly<Record<KeyKind, fc.Arbitrary<unknown>>
     addresses: fc.array(
       fc.record({
         destination: crowdedPrefix(family),
-        range: fc.constantFrom(0n, 1n).map((address) => prefixOf(family, address, BITS[family])),
+        range: fc.oneof(
+          fc.constantFrom(0n, 1n).map((address) => prefixOf(family, address, BITS[family])),
+          crowdedPrefix(family),
+        ),
       }),
       { maxLength: 3 },
     ),

@@ -21,20 +21,9 @@ describe('a file decodes', () => {
 
 describe('a file does not decode', () => {
   for (const [name, bytes, line] of [
-    ['where a byte never occurs in UTF-8', bytesOf('ab\n', [0xff]), `s:2:1: error: ${NOT_UTF8}`],
-    ['where it is Latin-1', bytesOf('a: caf', [0xe9], '\n'), `s:1:7: error: ${NOT_UTF8}`],
-    ['where a character is cut off at the end', bytesOf('é', [0xc3]), `s:1:2: error: ${NOT_UTF8}`],
-    ['where a long character is cut off', bytesOf('ab', [0xf0, 0x9f, 0x98]), `s:1:3: error: ${NOT_UTF8}`],
-    ['where a form is overlong', bytesOf('x\ny', [0xc0, 0xaf]), `s:2:2: error: ${NOT_UTF8}`],
-    ['where a surrogate is encoded', bytesOf('', [0xed, 0xa0, 0x80]), `s:1:1: error: ${NOT_UTF8}`],
-    ['behind a byte order mark', bytesOf('\ufeffab', [0xff]), `s:1:3: error: ${NOT_UTF8}`],
-    [
-      'where a character breaks off into another',
-      bytesOf('a\n', [0xef, 0xbf], 'b'),
-      `s:2:1: error: ${NOT_UTF8}`,
-    ],
     ['behind a replacement character', bytesOf('\ufffd', [0xff]), `s:1:2: error: ${NOT_UTF8}`],
-    ['where a continuation byte stands alone', bytesOf('😀', [0x80]), `s:1:3: error: ${NOT_UTF8}`],
+    ['where a character breaks off', bytesOf('a\n', [0xef, 0xbf], 'b'), `s:2:1: error: ${NOT_UTF8}`],
+    ['behind a byte order mark', bytesOf('\ufeffab', [0xff]), `s:1:3: error: ${NOT_UTF8}`],
     ['as UTF-16, little endian', Buffer.from('\ufeffa: b', 'utf16le'), UTF16],
     ['as UTF-16, big endian', Buffer.from('\ufeffa: b', 'utf16le').swap16(), UTF16],
     [

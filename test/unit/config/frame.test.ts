@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import fc from 'fast-check';
-import { LINE_BREAK } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import type { Problem } from '../../../lib/config/problem.ts';
 import { useWork } from '../../lab/work.ts';
-import { UNPRINTABLE } from './support.ts';
 
 const LONG = 'x'.repeat(500);
 const caretBehind = (columns: number) => `   | ${' '.repeat(columns)}^`;
@@ -66,18 +63,6 @@ describe('a problem with its line', () => {
     assert.equal(problemFramer([])(problemAt(1, 1)), 's:1:1: error: is wrong; do right');
     const builtIn: Problem = { ...problemAt(1, 1), at: { kind: 'built-in', basis: 'RFC 3927' } };
     assert.equal(problemFramer([])(builtIn), 'built in (RFC 3927): error: is wrong; do right');
-  });
-
-  it('is three printable lines for any text, the caret within the width', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.nat(310), (text, at) => {
-        const before = [...text].slice(0, at).join('').split(LINE_BREAK);
-        const frame = frameOf(text, before.length, (before.at(-1)?.length ?? 0) + 1).split('\n');
-        assert.equal(frame.length, 3);
-        for (const line of frame) assert.doesNotMatch(line, UNPRINTABLE);
-        assert.ok((frame[2]?.length ?? 0) <= (frame[1]?.length ?? 0) + 1);
-      }),
-    );
   });
 
   it('looks for the lines of a text once, whatever line is shown, and of two texts by turns', async () => {

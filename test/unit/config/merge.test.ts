@@ -1,45 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig, ParsedConfig } from '../../../lib/config/config.ts';
-import { CIDR_KEYS, mergeKeys } from '../../../lib/config/keys.ts';
+import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin } from '../../../lib/text/origin.ts';
 import { crowdedAddress } from '../cidr/arbitrary.ts';
 import { anyParsedConfig } from './arbitrary.ts';
 import { OPTIONS, validate } from './support.ts';
-
-describe('without any config file', () => {
-  for (const [name, allReserved, ranges] of [
-    ['RFC 1918 is not masqueraded', false, PRIVATE_RANGES],
-    [
-      'all reserved ranges are not masqueraded if that is asked for',
-      true,
-      [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES],
-    ],
-  ] as const) {
-    it(`${name}, each for its RFC, and nothing else is set`, () => {
-      assert.deepEqual(mergeConfigs([], { ...OPTIONS, noMasqAllReservedRanges: allReserved }), {
-        ...mergeKeys([]),
-        configFileNames: [],
-        nonMasqueradeCIDRs: ranges.map(({ prefix, rfc }) => ({
-          value: prefix,
-          origin: { kind: 'built-in', basis: rfc },
-        })),
-        problems: [],
-      });
-    });
-  }
-});
-
-describe('without any config file, where IPv4 is not enabled', () => {
-  it('nothing of IPv4 is inside', () => {
-    const options = { families: ['IPv6'], noMasqAllReservedRanges: true } as const;
-    assert.deepEqual(mergeConfigs([], options).nonMasqueradeCIDRs, []);
-  });
-});
 
 describe('with a config file', () => {
   for (const noMasqAllReservedRanges of [false, true])

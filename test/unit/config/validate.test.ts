@@ -177,29 +177,20 @@ const REJECTED: Readonly<Record<string, readonly (readonly [text: string, ...sai
   ],
   'write true or false, without quotes': [
     ['masqLinkLocal: "yes"', '1:16 masqLinkLocal must be true or false, but is the text "yes"'],
-    ['masqLinkLocal: tRUE', '1:16 masqLinkLocal must be true or false, but is the text "tRUE"'],
-    ['masqLinkLocal: ~', '1:16 masqLinkLocal must be true or false, but is empty'],
     ['masqLinkLocalIPv6: 1', '1:20 masqLinkLocalIPv6 must be true or false, but is the number 1'],
-    ['masqLinkLocalIPv6: []', '1:20 masqLinkLocalIPv6 must be true or false, but is a list'],
   ],
   'write a whole number such as 64, without quotes': (
     [
       ['-1', '0 or more, but is the number -1'],
       ['1.5', 'a whole number, but is the number 1.5'],
       ['.nan', 'a whole number, but is the number NaN'],
-      ['.inf', 'a whole number, but is the number Infinity'],
       ['"64"', 'a whole number, but is the text "64"'],
       ['1e2', 'a whole number, but is the text "1e2"'],
-      ['true', 'a whole number, but is the boolean true'],
-      ['~', 'a whole number, but is empty'],
-      ['[64]', 'a whole number, but is a list'],
     ] as const
   ).map(([value, is]) => [`cidrLimit: ${value}`, `1:12 cidrLimit must be ${is}`]),
   'write a Go duration such as "60s"': [
     ['resyncInterval: 60', '1:17 resyncInterval must be text, but is the number 60'],
     ['resyncInterval: 1:30', '1:17 resyncInterval must be text, but is the number 90'],
-    ['resyncInterval: ~', '1:17 resyncInterval must be text, but is empty'],
-    ['resyncInterval: [60s]', '1:17 resyncInterval must be text, but is a list'],
   ],
   'write a Go duration such as 60s or 1m30s, from 100ms to 576h': [
     ['resyncInterval: 50ms', '1:17 resyncInterval "50ms" is not between 100ms and 576h'],
@@ -229,20 +220,6 @@ describe('a config file is rejected, with place and remedy:', () => {
       });
     }
   }
-
-  it('many things at once, from top to bottom', () => {
-    const text = [
-      ...['nonMasqueradeCIDRs:', '- 10.0.0.1/8', '- 7', '- fd00::/8', 'foo: 1', 'masqLinkLocal: 1'],
-      ...['masqueradeCIDRs: x', 'resyncInterval: 1d', 'cidrLimit: -1', 'Foo: 2', 'NONMASQUERADECIDRS: []'],
-      'masqLinkLocalIPv6: maybe',
-    ].join('\n');
-    const { problems } = validate(text, { families: ['IPv4'] });
-    const found = problems.map(({ at, kind }) => `${at?.kind === 'file' && at.line} ${kind}`);
-    assert.deepEqual(found, [
-      ...['2 cidr', '3 shape', '4 ipv6-disabled', '5 unknown-key', '6 shape', '7 shape', '8 duration'],
-      ...['9 shape', '10 unknown-key', '11 duplicate-key', '12 shape'],
-    ]);
-  });
 });
 
 describe('an entry of a family', () => {
@@ -469,6 +446,7 @@ describe('any text in a config file of any name', () => {
           const frame = problemFramer([configFile])(problem).split('\n');
           assert.equal(frame.length, problem.other === undefined ? 3 : 6);
           for (const row of frame) assert.doesNotMatch(row, UNPRINTABLE);
+          assert.ok((frame[2]?.length ?? 0) <= (frame[1]?.length ?? 0) + 1, 'the caret is within the width');
         }
       }),
       { numRuns: 3_000 },

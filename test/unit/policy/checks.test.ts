@@ -9,20 +9,6 @@ const IPV4 = { families: ['IPv4'] as const, checkVerdicts: checksOf(['IPv4'], []
 const BOTH = { families: FAMILIES, checkVerdicts: checksOf(FAMILIES, []) };
 
 describe('a config without an error', () => {
-  it('is told that nothing is inside, where that is said, and what to write', () => {
-    const { lines } = merge({ a: 'nonMasqueradeCIDRs: []\n' }, IPV4);
-    assert.deepEqual(lines, [
-      'a:1:21: warning: no IPv4 range but link-local is inside: all other IPv4 traffic of pods is masqueraded, between pods too; list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs, such as 10.244.0.0/16, or write masqueradeCIDRs: [0.0.0.0/0] if this is meant',
-    ]);
-  });
-
-  it('is told that everything is inside, and that this may be meant', () => {
-    const { lines } = merge({ a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 0.0.0.0/0]\n' }, IPV4);
-    assert.deepEqual(lines.slice(-1), [
-      'a:1:34: info: all IPv4 addresses are inside: nothing is masqueraded; nothing to do if meant so: the outside must have a route back to the pods',
-    ]);
-  });
-
   const EVERYTHING = { IPv4: '\\[0\\.0\\.0\\.0/0\\]', IPv6: '\\["::/0"\\]' };
   const nothing = (at: string, family: keyof typeof EVERYTHING, cause = 'range but link-local is inside') =>
     new RegExp(`^${at}warning: no .*${family} ${cause}: all other ${family} .*${EVERYTHING[family]}`);

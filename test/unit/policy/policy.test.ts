@@ -49,52 +49,9 @@ describe('a policy', () => {
       'fd01::/16 not_masqueraded a:2:39',
     ]);
   });
-
-  for (const [flag, family, other] of [
-    ['masqLinkLocal', 'IPv4', 'IPv6'],
-    ['masqLinkLocalIPv6', 'IPv6', 'IPv4'],
-  ] as const) {
-    it(`has no link-local entry of ${family} where ${flag} is true, and keeps that of ${other}`, () => {
-      assert.deepEqual(lines(policyOf({ a: `${flag}: true` }, family)), []);
-      assert.equal(policyOf({ a: `${flag}: true` }, other).entries.length, 1);
-    });
-  }
-
-  it('is RFC 1918 and link-local without any config file', () => {
-    const inside = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16'];
-    assert.deepEqual(lines(policyOf({}, 'IPv4')), [
-      '169.254.0.0/16 not_masqueraded built in (RFC 3927)',
-      ...inside.map((range) => `${range} not_masqueraded built in (RFC 1918)`),
-    ]);
-    assert.deepEqual(lines(policyOf({}, 'IPv6')), ['fe80::/10 not_masqueraded built in (RFC 4291)']);
-  });
 });
 
 describe('who decides for an address', () => {
-  const texts = {
-    a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.1.1.0/24, fd00::/8]\nmasqueradeCIDRs: [10.1.0.0/16, "fd00:1::/32"]',
-  };
-
-  for (const [address, line] of [
-    ['10.0.0.1', '10.0.0.0/8 not_masqueraded a:1:22'],
-    ['10.255.255.255', '10.0.0.0/8 not_masqueraded a:1:22'],
-    ['10.1.0.1', '10.1.0.0/16 masqueraded a:2:19'],
-    ['10.1.1.1', '10.1.1.0/24 not_masqueraded a:1:34'],
-    ['169.254.169.254', '169.254.0.0/16 not_masqueraded built in (RFC 3927)'],
-    ['9.255.255.255', undefined],
-    ['11.0.0.0', undefined],
-    ['fd00::1', 'fd00::/8 not_masqueraded a:1:47'],
-    ['fd00:1::1', 'fd00:1::/32 masqueraded a:2:32'],
-    ['fe80::1', 'fe80::/10 not_masqueraded built in (RFC 4291)'],
-    ['2001:db8::1', undefined],
-  ] as const) {
-    it(`${address} is ${line ?? 'nobody: it is masqueraded'}`, () => {
-      const parsed = addressFrom(address);
-      const entry = decider(policyOf(texts, parsed.family))(parsed);
-      assert.equal(entry && entryLine(entry), line);
-    });
-  }
-
   for (const [what, text, origin] of [
     [
       'the flag, not the entry, where link-local is listed to be masqueraded',

@@ -9,34 +9,6 @@ import { anyConfigFiles, assertDecideAlike } from '../config/any-config-files.ts
 import { merge, OPTIONS } from '../config/support.ts';
 
 describe('all config files as one', () => {
-  it('keep order and exceptions; each value has its origin behind it', () => {
-    const texts = {
-      'ip-masq-cloud': 'nonMasqueradeCIDRs:\n  - 10.224.0.0/12\n  - fd00::/8\nmasqLinkLocal: true\n',
-      'ip-masq-operator':
-        'nonMasqueradeCIDRs: [172.16.0.0/12, 10.224.0.0/12]\nmasqueradeCIDRs: [172.20.99.0/24]\nresyncInterval: 1m30s\n',
-      'ip-masq-owner':
-        'masqueradeAddresses: [{destination: 0.0.0.0/0, address: 198.51.100.0/24}, {destination: "::/0", address: "fd01::/64"}]',
-    };
-    assert.deepEqual(single(texts).split('\n'), [
-      '# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator, ip-masq-owner',
-      'nonMasqueradeCIDRs:',
-      '  - 10.224.0.0/12 # ip-masq-cloud:2:5',
-      '  - "fd00::/8" # ip-masq-cloud:3:5',
-      '  - 172.16.0.0/12 # ip-masq-operator:1:22',
-      'masqueradeCIDRs:',
-      '  - 172.20.99.0/24 # ip-masq-operator:2:19',
-      'masqueradeAddresses:',
-      '  - destination: 0.0.0.0/0 # ip-masq-owner:1:23',
-      '    address: 198.51.100.0/24',
-      '  - destination: "::/0" # ip-masq-owner:1:75',
-      '    address: "fd01::/64"',
-      'masqLinkLocal: true # ip-masq-cloud:4:16',
-      'masqLinkLocalIPv6: false # built in (default)',
-      'resyncInterval: 90s # ip-masq-operator:3:17',
-      '',
-    ]);
-  });
-
   for (const [count, limit] of [
     [64, ''],
     [65, '\ncidrLimit: 65\n'],

@@ -6,45 +6,9 @@ import { githubReport } from '../../../lib/report/github.ts';
 import { fileOf, printedSentence } from '../../../lib/report/report.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { UNPRINTABLE } from '../config/support.ts';
-import { anyProblem, PROBLEMS, reportOf } from './report-support.ts';
-
-const { error, warning, info } = PROBLEMS;
+import { anyProblem, reportOf } from './report-support.ts';
 
 describe('the report for GitHub Actions', () => {
-  it('names the file that standard input was made from, and keeps the lines in the message', () => {
-    const at = { kind: 'file', configFile: 'ip-masq-a', file: 'standard input', line: 7, column: 5 } as const;
-    const report = reportOf({ ...info, at }, warning);
-    const [first, second] = githubReport(report, 'a/kustomization.yaml').split('\n');
-    const message = '::standard input:7:5: 10.0.0.0/8 is listed twice';
-    assert.ok(
-      first?.startsWith(`::notice file=a/kustomization.yaml,title=ip-masq-agent duplicate${message}`),
-      first,
-    );
-    assert.equal(`${second}\n`, githubReport(reportOf(warning)));
-  });
-
-  for (const [name, problem, expected] of [
-    [
-      'escapes what ends a property or begins an escape',
-      { ...error, message: '100%, or: more', at: { kind: 'whole-file', file: 'a,b:c%d' } },
-      '::error file=a%2Cb%3Ac%25d,title=ip-masq-agent unreadable::100%25, or: more; split it\n',
-    ],
-    [
-      'prints control characters as text',
-      { ...error, message: 'a\nb', at: { kind: 'whole-file', file: 'a\n::error::b\u001b[2J' } },
-      '::error file=a\\x0a%3A%3Aerror%3A%3Ab\\x1b[2J,title=ip-masq-agent unreadable::a\\x0ab; split it\n',
-    ],
-  ] as const) {
-    it(name, () => assert.equal(githubReport(reportOf(problem)), expected));
-  }
-
-  it('has a line for each problem in their order, and nothing else', () => {
-    const text = githubReport(reportOf(info, error, warning));
-    const commands = text.split('\n').map((line) => line.split(' ')[0]);
-    assert.deepEqual(commands, ['::notice', '::error', '::warning', '']);
-    assert.equal(githubReport(reportOf()), '');
-  });
-
   it('is read by the runner as it was meant, whatever the problems hold', () => {
     fc.assert(
       fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {

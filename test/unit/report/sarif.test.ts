@@ -122,17 +122,10 @@ describe('the URI of a file in SARIF', () => {
 });
 
 describe('the message of a SARIF result', () => {
-  for (const [name, message, expected] of [
-    ['doubles braces, which would be placeholders', 'a {0} b', 'a {{0}} b'],
-    ['is no embedded link', 'see [here](https://evil.example)', 'see [here\\](https://evil.example)'],
-    ['is none behind a backslash either', 'see [here\\](1)', 'see [here\\\\\\](1)'],
-    ['leaves other brackets alone', '[10.0.0.0/8] (a)', '[10.0.0.0/8] (a)'],
-  ] as const) {
-    it(name, () => {
-      const [result] = resultsOf(parse(reportOf({ ...error, message })));
-      assert.equal(result?.message.text, `${expected}; split it`);
-    });
-  }
+  it('is no embedded link, also behind a backslash', () => {
+    const [result] = resultsOf(parse(reportOf({ ...error, message: 'see [here](//x) or [here\\](1)' })));
+    assert.equal(result?.message.text, 'see [here\\](//x) or [here\\\\\\](1); split it');
+  });
 
   it('has no link and no placeholder, and reads as the sentence, whatever the problem holds', () => {
     fc.assert(
@@ -149,15 +142,13 @@ describe('the message of a SARIF result', () => {
   });
 });
 
+/** What is read of a log here. */
 interface Log {
-  readonly version?: string;
-  readonly runs: readonly Run[];
-}
-
-interface Run {
-  readonly columnKind: string;
-  readonly tool: { readonly driver: { readonly rules: readonly Rule[] } };
-  readonly results: readonly Result[];
+  readonly runs: readonly {
+    readonly columnKind: string;
+    readonly tool: { readonly driver: { readonly rules: readonly Rule[] } };
+    readonly results: readonly Result[];
+  }[];
 }
 
 interface Rule {
@@ -170,12 +161,9 @@ interface Result {
   readonly ruleId: string;
   readonly ruleIndex: number;
   readonly message: { readonly text: string };
-  readonly locations: readonly { readonly physicalLocation: PhysicalLocation }[];
-}
-
-interface PhysicalLocation {
-  readonly artifactLocation: { readonly uri: string };
-  readonly region: { readonly startLine: number };
+  readonly locations: readonly {
+    readonly physicalLocation: { readonly artifactLocation: { readonly uri: string } };
+  }[];
 }
 
 function parse(report: Parameters<typeof sarifReport>[0]): Log {

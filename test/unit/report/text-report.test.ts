@@ -4,16 +4,9 @@ import { stripVTControlCharacters } from 'node:util';
 import fc from 'fast-check';
 import { textReport } from '../../../lib/report/text-report.ts';
 import { UNPRINTABLE } from '../config/support.ts';
-import { anyProblem, CONFIG_FILES, check, hostile, PROBLEMS, reportOf } from './report-support.ts';
+import { anyProblem, CONFIG_FILES, hostile, PROBLEMS, reportOf } from './report-support.ts';
 
 const { error, warning, info, nowhere } = PROBLEMS;
-
-describe('the report for people', () => {
-  it('is one line if nothing is wrong', () => {
-    const report = check({ 'ip-masq-a': 'masqLinkLocal: true' });
-    assert.equal(textReport(report, false), '1 config file, 0 errors, 0 warnings, 0 infos\n');
-  });
-});
 
 describe('the report for people in colour', () => {
   it('has positions bold, severities and carets in one colour, and the gravest first', () => {
