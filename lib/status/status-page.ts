@@ -160,8 +160,7 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
 }
 
 /** A table with escaped cells. The first cell names its row; the others name their column for narrow screens. */
-export function tableHtml(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  if (rows.length === 0) return '<p>none</p>';
+function tableHtml(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const row = ([first = '', ...cells]: readonly string[]) =>
     `<tr><th scope="row">${escapeHtml(first)}</th>${cells.map((cell, index) => cellHtml(head[index + 1], cell)).join('')}</tr>`;
   const names = head.map((name) => `<th>${escapeHtml(name)}</th>`).join('');
@@ -173,7 +172,7 @@ function cellHtml(column: string | undefined, cell: string): string {
 }
 
 /** A list of names and values, all escaped. */
-export function pairsHtml(pairs: readonly (readonly [name: string, value: string])[]): string {
+function pairsHtml(pairs: readonly (readonly [name: string, value: string])[]): string {
   const items = pairs.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`);
   return `<dl>\n${items.join('\n')}\n</dl>`;
 }

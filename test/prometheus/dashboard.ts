@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 interface Panel {
   readonly type: string;
   readonly title: string;
-  readonly description?: string;
   /** What a collapsed row holds. */
   readonly panels?: readonly Panel[];
   readonly targets?: readonly { readonly expr: string }[];
@@ -28,9 +27,7 @@ const dashboard: Dashboard = JSON.parse(
 );
 
 /** All that shows something. */
-export const panels = dashboard.panels.flatMap((panel) =>
-  panel.type === 'row' ? (panel.panels ?? []) : [panel],
-);
+const panels = dashboard.panels.flatMap((panel) => (panel.type === 'row' ? (panel.panels ?? []) : [panel]));
 
 /** All queries, each with the title of its panel. */
 export const targets = panels.flatMap((panel) =>

@@ -6,9 +6,6 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 
-/** What remembers the kernel, whose names go with it. */
-const OLD = /^lib\/dataplane\/(?:memory|iptables\/see|nftables\/(?:see|objects|observe|tool))\.ts$/;
-
 /** Names that exported types share: ranges and families of several layers. */
 const SHARED = ['Family', 'Range'];
 
@@ -22,28 +19,11 @@ const files = globSync('{cmd,lib}/**/*.ts', { cwd: ROOT }).filter((file) => !fil
 const names = files.flatMap((file) => exportedIn(file, readFileSync(join(ROOT, file), 'utf8')));
 
 describe('exported names', () => {
-  it('are found in every way of writing them, and split into words', () => {
-    for (const [written, ...words] of [
-      ['export function waysOf(', 'ways', 'of'],
-      ['export async function* readAll(', 'read', 'all'],
-      ['export const LOOK_AGAIN_MS = 1;', 'look', 'again', 'ms'],
-      ['export class HTTPReply {', 'http', 'reply'],
-      ['export type Fate = 1;', 'fate'],
-      ['const hidden = 1;'],
-    ])
-      assert.deepEqual(
-        exportedIn('lib/x/x.ts', written ?? '').flatMap(({ name }) => wordsOf(name)),
-        words,
-      );
-  });
-
   it('and names of files have none of the words that the table in CONTRIBUTING replaces', () => {
     const replaced = replacedWords(readFileSync(join(ROOT, '.github/CONTRIBUTING.md'), 'utf8'));
     assert.ok(replaced.includes('fate') && replaced.includes('neighbours'), replaced.join());
     const all = [...names, ...files.map((file) => ({ file, name: basename(file, '.ts') }))];
-    const wrong = all.filter(
-      ({ file, name }) => !OLD.test(file) && wordsOf(name).some((word) => replaced.includes(word)),
-    );
+    const wrong = all.filter(({ name }) => wordsOf(name).some((word) => replaced.includes(word)));
     assert.deepEqual(wrong.map(describeName), []);
   });
 

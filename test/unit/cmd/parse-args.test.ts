@@ -154,6 +154,7 @@ describe('the command line', () => {
       /--must-not-masquerade=8\.8\.0\.0\/16 from 10\.244\.3\.0\/24 contradicts/,
     );
     assert.throws(() => checkTogether(flagsOf([one, '--must-not-masquerade=8.8.0.0/16'])), UsageError);
+    checkTogether(flagsOf(['--enable-ipv6', '--must-masquerade=0.0.0.0/0', '--must-not-masquerade=::/0']));
   });
 
   for (const [argv, remedy] of [

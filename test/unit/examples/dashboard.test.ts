@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { METRIC_PREFIX, METRICS } from '../../../lib/status/metrics.ts';
-import { metricsOf, panels, targets } from '../../prometheus/dashboard.ts';
+import { metricsOf, targets } from '../../prometheus/dashboard.ts';
 
 describe('the dashboard', () => {
-  it('describes every panel in one sentence', () => {
-    for (const { description = '', title } of panels)
-      assert.match(description, /^[A-Z][^.]*(?:\.\w[^.]*)*\.$/, title);
-  });
-
   it('asks always of the chosen clusters, and nodes', () => {
     for (const { expr, panel } of targets) {
       // What is counted against whole DaemonSets is not of some nodes.

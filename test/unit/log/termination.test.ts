@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { writeTerminationMessage } from '../../../lib/log/termination.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../../lab/volume.ts';
 
 describe('the termination message', () => {
-  let dir: string;
+  let dir: TemporaryDirectory;
   let path: string;
 
   beforeEach(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'termination-'));
-    path = join(dir, 'log');
+    dir = await temporaryDirectory();
+    path = join(dir.path, 'log');
   });
-  afterEach(() => rm(dir, { recursive: true }));
+  afterEach(() => dir[Symbol.asyncDispose]());
 
   it('replaces what was there', async () => {
     await writeFile(path, 'something longer');
@@ -23,7 +23,7 @@ describe('the termination message', () => {
 
   it('is not written where there is no file', async () => {
     await writeTerminationMessage(path, ['short']);
-    assert.deepEqual(await readdir(dir), []);
+    assert.deepEqual(await readdir(dir.path), []);
   });
 
   it('fits what kubelet keeps, says how many lines did not, and cuts no character', async () => {
@@ -47,6 +47,6 @@ describe('the termination message', () => {
   });
 
   it('that cannot be written is an error', async () => {
-    await assert.rejects(writeTerminationMessage(dir, ['short']), { code: 'EISDIR' });
+    await assert.rejects(writeTerminationMessage(dir.path, ['short']), { code: 'EISDIR' });
   });
 });

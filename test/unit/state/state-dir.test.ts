@@ -1,30 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import {
-  appendFileSync,
-  chmodSync,
-  chownSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  truncateSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { pino } from 'pino';
 import { readVolumeVersion } from '../../../lib/config/read.ts';
 import { LastValidStore } from '../../../lib/state/last-valid.ts';
 import { readLastValid } from '../../../lib/state/state-dir.ts';
 import { removeLastValid, writeLastValid } from '../../../lib/state/write-state.ts';
+import { capturedLog } from '../../lab/log.ts';
 import { lastValid } from '../../lab/state-texts.ts';
 import { IS_ROOT, NOBODY } from '../../lab/user.ts';
 
@@ -36,8 +20,8 @@ const TEXTS = [
 ];
 
 function temporary(): Disposable & { readonly dir: string } {
-  const dir = mkdtempSync(join(tmpdir(), 'state-'));
-  return { dir, [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }) };
+  const dir = fs.mkdtempSync(join(tmpdir(), 'state-'));
+  return { dir, [Symbol.dispose]: () => fs.rmSync(dir, { recursive: true, force: true }) };
 }
 
 it('keeps the last texts only, for nobody else to read, and a command reads them as a volume', async () => {
@@ -49,12 +33,12 @@ it('keeps the last texts only, for nobody else to read, and a command reads them
   await writeLastValid(state.dir, NODE, lastValid(TEXTS));
   assert.deepEqual((await readLastValid(state.dir, NODE, LIMIT))?.configFiles, TEXTS);
   assert.deepEqual((await readVolumeVersion(state.dir, true)).configFiles, TEXTS);
-  const [data, version = '', ...others] = readdirSync(state.dir).toSorted();
+  const [data, version = '', ...others] = fs.readdirSync(state.dir).toSorted();
   assert.deepEqual([data, others], ['..data', []]);
-  for (const name of readdirSync(join(state.dir, version)))
-    assert.equal(statSync(join(state.dir, version, name)).mode & 0o777, 0o600);
+  for (const name of fs.readdirSync(join(state.dir, version)))
+    assert.equal(fs.statSync(join(state.dir, version, name)).mode & 0o777, 0o600);
   assert.equal(await removeLastValid(state.dir), true);
-  assert.deepEqual(readdirSync(state.dir), []);
+  assert.deepEqual(fs.readdirSync(state.dir), []);
   assert.equal(await removeLastValid(state.dir), false);
   assert.equal(await removeLastValid(join(state.dir, 'none')), false);
 });
@@ -63,7 +47,7 @@ it('keeps the time since when a config is in use if only what stands beside it c
   using state = temporary();
   const before = lastValid(TEXTS);
   await writeLastValid(state.dir, NODE, before);
-  const store = new LastValidStore(state.dir, NODE, LIMIT, pino({ level: 'silent' }));
+  const store = new LastValidStore(state.dir, NODE, LIMIT, capturedLog().log);
   const missedAt = new Map([['ip-masq-ops', 1_000]]);
   assert.equal(await store.keep(TEXTS, missedAt, [{ name: 'boot', text: 'rules' }]), true);
   assert.partialDeepStrictEqual(await readLastValid(state.dir, NODE, LIMIT), {
@@ -74,83 +58,77 @@ it('keeps the time since when a config is in use if only what stands beside it c
   assert.notEqual((await readLastValid(state.dir, NODE, LIMIT))?.since, before.since);
 });
 
+/** Where the last valid config is: the directory, the volume version in it, one of its texts, and its summary. */
+type Places = Readonly<Record<'dir' | 'version' | 'text' | 'summary', string>>;
+
+const HUGE = 100 * 2 ** 20;
+
+/** What happens to it, and why it is not used then. */
+const DAMAGES: Readonly<Record<string, readonly [damage: (places: Places) => void, message: RegExp]>> = {
+  'another text': [({ text }) => fs.appendFileSync(text, '#'), /checksum/],
+  'half a text': [({ text }) => fs.truncateSync(text, 9), /checksum/],
+  'a text less': [({ text }) => fs.unlinkSync(text), /checksum/],
+  'a text more': [({ version }) => fs.writeFileSync(`${version}/ip-masq-x`, ''), /checksum/],
+  'a text beside it': [({ dir }) => fs.writeFileSync(`${dir}/ip-masq-x`, ''), /checksum/],
+  'a text that is a link': [
+    ({ dir, text }) => {
+      fs.renameSync(text, join(dir, '..', 'elsewhere'));
+      fs.symlinkSync('../../elsewhere', text);
+    },
+    /leads out/,
+  ],
+  'a text of 100 MiB': [({ text }) => fs.truncateSync(text, HUGE), /larger/],
+  'no summary': [({ summary }) => fs.unlinkSync(summary), /not there/],
+  'a pipe as a summary': [
+    ({ summary }) => {
+      fs.unlinkSync(summary);
+      execFileSync('mkfifo', [summary]);
+    },
+    /not a regular file/,
+  ],
+  'a summary that is a link': [({ summary }) => linkAnew('/dev/zero', summary), /not a regular file/],
+  'half a summary': [({ summary }) => fs.truncateSync(summary, 20), /damaged/],
+  'a summary of 100 MiB': [({ summary }) => fs.truncateSync(summary, HUGE), /large/],
+  'a summary of something else': [({ summary }) => fs.writeFileSync(summary, '[]'), /version/],
+  'null as a summary': [({ summary }) => fs.writeFileSync(summary, 'null'), /version/],
+  'another time': [
+    ({ summary }) => {
+      const text = fs.readFileSync(summary, 'utf8');
+      fs.writeFileSync(summary, text.replace(/"since":"\d{4}/, '"since":"1999'));
+    },
+    /checksum/,
+  ],
+  'a link that leads out': [({ dir }) => linkAnew('/etc', join(dir, '..data')), /leads out/],
+  'a link to nothing': [({ version }) => fs.rmSync(version, { recursive: true }), /no directory/],
+  'others may write': [({ dir }) => fs.chmodSync(dir, 0o777), /other users/],
+  ...(IS_ROOT && {
+    'of another user': [({ dir }) => fs.chownSync(dir, NOBODY, NOBODY), /belongs to the user/],
+  }),
+};
+
+function linkAnew(target: string, path: string): void {
+  fs.unlinkSync(path);
+  fs.symlinkSync(target, path);
+}
+
 describe('does not use what is not its own, or not whole', () => {
-  const cases: Readonly<Record<string, readonly [(dir: string, version: string) => void, RegExp]>> = {
-    'another text': [(_, version) => appendFileSync(join(version, 'ip-masq-ops'), '#'), /checksum/],
-    'half a text': [(_, version) => truncateSync(join(version, 'ip-masq-cloud'), 9), /checksum/],
-    'a text less': [(_, version) => unlinkSync(join(version, 'ip-masq-ops')), /checksum/],
-    'a text more': [(_, version) => writeFileSync(join(version, 'ip-masq-x'), ''), /checksum/],
-    'a text beside it': [(dir) => writeFileSync(join(dir, 'ip-masq-x'), ''), /checksum/],
-    'a text that is a link': [
-      (dir, version) => {
-        renameSync(join(version, 'ip-masq-ops'), join(dir, '..', 'elsewhere'));
-        symlinkSync('../../elsewhere', join(version, 'ip-masq-ops'));
-      },
-      /leads out/,
-    ],
-    'a text of 100 MiB': [
-      (_, version) => truncateSync(join(version, 'ip-masq-ops'), 100 * 2 ** 20),
-      /larger/,
-    ],
-    'no summary': [(_, version) => unlinkSync(join(version, 'state.json')), /not there/],
-    'a pipe as a summary': [
-      (_, version) => {
-        unlinkSync(join(version, 'state.json'));
-        execFileSync('mkfifo', [join(version, 'state.json')]);
-      },
-      /not a regular file/,
-    ],
-    'a summary that is a link': [
-      (_, version) => {
-        unlinkSync(join(version, 'state.json'));
-        symlinkSync('/dev/zero', join(version, 'state.json'));
-      },
-      /not a regular file/,
-    ],
-    'half a summary': [(_, version) => truncateSync(join(version, 'state.json'), 20), /damaged/],
-    'a summary of 100 MiB': [
-      (_, version) => truncateSync(join(version, 'state.json'), 100 * 2 ** 20),
-      /large/,
-    ],
-    'a summary of something else': [
-      (_, version) => writeFileSync(join(version, 'state.json'), '[]'),
-      /version/,
-    ],
-    'null as a summary': [(_, version) => writeFileSync(join(version, 'state.json'), 'null'), /version/],
-    'another time': [
-      (_, version) => {
-        const path = join(version, 'state.json');
-        writeFileSync(path, readFileSync(path, 'utf8').replace(/"since":"\d{4}/, '"since":"1999'));
-      },
-      /checksum/,
-    ],
-    'a link that leads out': [
-      (dir) => {
-        unlinkSync(join(dir, '..data'));
-        symlinkSync('/etc', join(dir, '..data'));
-      },
-      /leads out/,
-    ],
-    'a link to nothing': [(_, version) => rmSync(version, { recursive: true }), /no directory/],
-    'others may write': [(dir) => chmodSync(dir, 0o777), /other users/],
-    ...(IS_ROOT && { 'of another user': [(dir) => chownSync(dir, NOBODY, NOBODY), /belongs to the user/] }),
-  };
-  for (const [name, [damage, message]] of Object.entries(cases))
+  for (const [name, [damage, message]] of Object.entries(DAMAGES))
     it(name, async () => {
       using outer = temporary();
       const dir = join(outer.dir, 'state');
-      mkdirSync(dir);
+      fs.mkdirSync(dir);
       await writeLastValid(dir, NODE, lastValid(TEXTS));
-      damage(dir, join(dir, readlinkSync(join(dir, '..data'))));
+      const version = join(dir, fs.readlinkSync(join(dir, '..data')));
+      damage({ dir, version, text: join(version, 'ip-masq-ops'), summary: join(version, 'state.json') });
       await assert.rejects(readLastValid(dir, NODE, LIMIT), message);
     });
 
   it('a link to a directory', async () => {
     using outer = temporary();
     const [dir, link] = [join(outer.dir, 'state'), join(outer.dir, 'link')];
-    mkdirSync(dir);
+    fs.mkdirSync(dir);
     await writeLastValid(dir, NODE, lastValid(TEXTS));
-    symlinkSync('state', link);
+    fs.symlinkSync('state', link);
     await assert.rejects(readLastValid(link, NODE, LIMIT), /not a directory/);
     await assert.rejects(writeLastValid(link, NODE, lastValid(TEXTS)), /not a directory/);
   });

@@ -51,6 +51,14 @@ describe('the status page', () => {
     );
   });
 
+  it('shows a hostile name of a config file as text, wherever it is', () => {
+    const page = pageOf(synced({ '<b title="x">': 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8]\n' }));
+    assert.doesNotMatch(page, /<b /);
+    const name = '&#60;b title=&#34;x&#34;&#62;';
+    for (const html of [`<dd>${name}</dd>`, `">${name}:1:22</td>`, `<li>${name}:1:34: info`])
+      assert.ok(page.includes(html), html);
+  });
+
   it('shows the first of many entries and of many conflicts, and how many more there are', () => {
     const cidrs = Array.from({ length: 600 }, (_, index) => `10.${index >> 8}.${index & 255}.0/24`);
     const text = `cidrLimit: 1000\nnonMasqueradeCIDRs: [${cidrs}]\n`;

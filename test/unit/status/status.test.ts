@@ -85,22 +85,15 @@ describe('the status', () => {
     assert.equal(await at(), 1_060);
   });
 
-  it('knows of each family when it was synced and changed, and why', () => {
+  it('knows what was found at the last change of each family, also after syncs that change nothing', () => {
     const { status } = create();
-    const before = [Date.now(), performance.now()] as const;
     status.onSync(sync({ found: ['no readable chain', 'jump missing'] }));
-    const first = status.families.get('IPv4');
-    assert.ok(first !== undefined && first.lastSuccess >= before[0] && first.syncedAt >= before[1]);
-    assert.equal(first.lastChange, first.lastSuccess);
-    assert.deepEqual(first.lastFound, ['no readable chain', 'jump missing']);
-    assert.equal(status.families.get('IPv6'), undefined);
     const other = policy('IPv4', { a: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' });
     status.onSync(sync({ policy: other }));
-    const second = status.families.get('IPv4');
-    assert.ok(second !== undefined && second.syncedAt >= first.syncedAt);
-    assert.equal(second.policy, other);
-    assert.equal(second.lastChange, first.lastChange);
-    assert.deepEqual(second.lastFound, first.lastFound);
+    const known = status.families.get('IPv4');
+    assert.equal(known?.policy, other);
+    assert.deepEqual(known.lastFound, ['no readable chain', 'jump missing']);
+    assert.equal(status.families.get('IPv6'), undefined);
   });
 
   it('has no change to tell of where the first sync has found the rules as they are to be', () => {
