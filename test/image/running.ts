@@ -12,23 +12,20 @@ import { type ImageLab, OWN } from './support.ts';
 const BEFORE = { 'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00:a::/32"]\n' };
 const AFTER = { 'ip-masq-operator': 'nonMasqueradeCIDRs: [198.18.0.0/15, "fd00:b::/32"]\n' };
 
+const natOf = (mode: 'nft' | 'legacy') =>
+  ['iptables', 'ip6tables'].map((tool) => [`${tool}-${mode}`, '-t', 'nat', '-S']);
+
 /** How each dataplane is asked for, and how its rules are seen. */
 const DATAPLANES = {
   'iptables in nft mode': {
     args: ['--iptables-mode=nft'],
     hasNetlink: true,
-    listings: [
-      ['iptables-nft', '-t', 'nat', '-S'],
-      ['ip6tables-nft', '-t', 'nat', '-S'],
-    ],
+    listings: natOf('nft'),
   },
   'iptables in legacy mode': {
     args: ['--iptables-mode=legacy'],
     hasNetlink: false,
-    listings: [
-      ['iptables-legacy', '-t', 'nat', '-S'],
-      ['ip6tables-legacy', '-t', 'nat', '-S'],
-    ],
+    listings: natOf('legacy'),
   },
   nftables: {
     args: [],
