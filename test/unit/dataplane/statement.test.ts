@@ -19,7 +19,7 @@ const LOCAL = { first: 2n, last: 2n };
 const TCP = { first: 6n, last: 6n };
 const ADDRESS = { first: 0x0102_0304n, last: 0x0102_0304n };
 
-/** Expressions as `nft --debug=netlink` shows them, in their words and order: all in register 1. */
+/** Expressions as `nft --debug=netlink` shows them, in its words and order. If none is named, the register is 1. */
 const load = (offset: number, length = 4) => ({ name: 'payload', base: 1, offset, to: 1, length }) as const;
 const cmp = (operation: number, value: string) => ({ name: 'cmp', from: 1, operation, value }) as const;
 const mask = (bits: string) =>
