@@ -57,7 +57,7 @@ export class VanishedFiles {
     }
     // Until there is another valid config, the last one has all its files.
     if (reading.config !== undefined) this.#keepTimesOf(reading.configFiles);
-    this.#tell();
+    this.#tell(found ?? []);
     return reading;
   }
 
@@ -82,7 +82,9 @@ export class VanishedFiles {
     this.#missedAt = new Map([...this.#missedAt].filter(([name]) => names.has(name)));
   }
 
-  #tell(): void {
+  #tell(found: readonly ConfigFile[]): void {
+    for (const { name } of found)
+      if (this.#told.has(name)) this.#log.info({ file: name }, `${printable(name)} is there again`);
     for (const [name, at] of this.endsAt)
       if (!this.#told.has(name) && at > Date.now())
         this.#log.warn(

@@ -1,4 +1,4 @@
-import { dataplaneOf, findHolder, vanishedFilesOf } from '../agent/holder.ts';
+import { dataplaneOf, findHolder, type Holder, vanishedFilesOf } from '../agent/holder.ts';
 import type { ReaderOptions } from '../agent/load.ts';
 import { preview } from '../agent/preview.ts';
 import { retrying } from '../agent/retry.ts';
@@ -56,9 +56,12 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const loaded = await loadConfig(configDir, configOptions);
   const { families } = configOptions;
   const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
+  const holder = await findHolder();
+  // Until their time is over, their last texts may leave the pods alone.
+  const hasVanished = vanishedFilesOf(holder).length > 0;
   const findings = [
     ...configFindings(configDir, loaded, families, usableSourceAddresses()),
-    ...(await podFindings(examiner.findPods, loaded.config, families)),
+    ...(hasVanished ? [] : await podFindings(examiner.findPods, loaded.config, families)),
     ...(await forwardingFindings(host, families)),
     ...(await uplinkFindings(host, loaded.config, families)),
     ...(await conntrackFindings(host)),
@@ -67,7 +70,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   ];
   const read = [`${counted(loaded.configFiles.length, 'config file')} in ${configDir}`];
   if (capabilities.length === 0) {
-    const kernel = await examineKernel(examiner, loaded.config, families);
+    const kernel = await examineKernel(examiner, holder, loaded.config, families);
     findings.push(...kernel.findings);
     read.push(...kernel.read);
   } else {
@@ -81,6 +84,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
 
 async function examineKernel(
   examiner: Examiner,
+  holder: Holder,
   config: MergedConfig | undefined,
   families: readonly Family[],
 ): Promise<Examination> {
@@ -93,7 +97,6 @@ async function examineKernel(
   await collect(async () => {
     const surveyed = await survey(examiner);
     const { dataplane, used, others } = surveyed;
-    const holder = await findHolder();
     const told = dataplaneOf(holder);
     // A command takes it over from the agent as a flag. Only the agent knows why.
     const { name, reason } = told?.name === dataplane.name ? told : dataplane;

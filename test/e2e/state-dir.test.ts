@@ -150,6 +150,18 @@ describe('a config file that vanishes', () => {
       await agent.stop();
     });
 
+  it('that comes back is told', async () => {
+    await using node = await createNode();
+    const volume = await node.volume(TWO);
+    const agent = node.start(SERVED);
+    await agent.logged(/metrics, probes and status on/);
+    await volume.swap(VALID);
+    await agent.logged(/ip-masq-b is gone; what it said applies until 20/);
+    await volume.swap(TWO);
+    await agent.logged(/ip-masq-b is there again/);
+    await agent.stop();
+  });
+
   it('is an error at once if --require-file names it', async () => {
     await using node = await createNode();
     const volume = await node.volume(TWO);

@@ -6,6 +6,7 @@ import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import { explainedJson } from '../explain-json.ts';
+import { endOf } from '../flag-kinds.ts';
 import { keptFamilies, nodeAccess } from '../from-flags.ts';
 import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
@@ -40,8 +41,11 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
 function addressOf(text: string): Address {
   const address = parseAddress(text);
   if (address !== undefined) return address;
-  const remedy = text.includes('/')
-    ? 'write one address of the network, without the prefix length'
-    : 'write an address such as 10.1.2.3 or fd00::1';
-  throw new UsageError(`${quote(text)} is not an IP address: ${remedy}`);
+  throw new UsageError(`${quote(text)} is not an IP address: ${remedyFor(text)}`);
+}
+
+function remedyFor(text: string): string {
+  if (text.includes('/')) return 'write one address of the network, without the prefix length';
+  if (endOf(text) !== undefined) return 'leave out the port, which does not matter to the config';
+  return 'write an address such as 10.1.2.3 or fd00::1';
 }
