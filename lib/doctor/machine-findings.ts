@@ -53,7 +53,7 @@ async function notByIPv4(host: Host, names: readonly string[]): Promise<NotForwa
   const off = links.map(setting);
   // Writing it again changes no link.
   const isAll = links.length === names.length && (await areOff(['all'])).length > 0;
-  if (isAll) return { links, off, mend: ['net.ipv4.ip_forward=1'] };
+  if (isAll) return { links, off: ['net.ipv4.ip_forward'], mend: ['net.ipv4.ip_forward=1'] };
   return { links, off, mend: [...links, ...(await areOff(['default']))].map((name) => `${setting(name)}=1`) };
 }
 

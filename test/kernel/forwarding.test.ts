@@ -109,7 +109,7 @@ describe('whether the kernel forwards packets of pods', () => {
   it('is asked of all links together if no pods are known', async () => {
     await using node = await createBox();
     const [finding] = await findings(node, 'IPv4');
-    assert.deepEqual(finding?.evidence, ['net.ipv4.conf.all.forwarding = 0']);
+    assert.deepEqual(finding?.evidence, ['net.ipv4.ip_forward = 0']);
   });
 });
 
