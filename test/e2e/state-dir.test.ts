@@ -8,8 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { readLastValid } from '../../lib/state/state-dir.ts';
 import { RUNS } from '../lab/runs.ts';
-import { BINARY, createNode, eventually, type NodeLab, SERVED } from './support.ts';
-import { holdLock } from './xtables-lock.ts';
+import { BINARY, createNode, eventually, holdLock, type NodeLab, SERVED } from './support.ts';
 
 const VALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const INVALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' };
