@@ -33,7 +33,7 @@ RUN_TESTS := NODE_COMPILE_CACHE=$(CURDIR)/bin/compile-cache node --test --test-t
 	--test-concurrency=$(shell expr 2 '*' $$(nproc)) $(if $(SEED),--import=./test/lab/runs.ts)
 
 # With NETLINK=off these read the rules of nft mode by tools. All others do the same as with netlink, or nothing.
-BY_TOOLS := 'test/kernel/{from-ranges,iptables,random-policies,render}.test.ts' \
+BY_TOOLS := 'test/kernel/{from-ranges,iptables,random-policies}.test.ts' \
 	'test/packets/{changed-rules,connections,counters,node-addresses,sources,verdicts}.test.ts'
 
 FIND_UNUSED := knip --no-progress --no-config-hints

@@ -1,12 +1,21 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdir, open, readFile, symlink, writeFile } from 'node:fs/promises';
+import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RUNS } from '../lab/runs.ts';
-import { BINARY, createNode, eventually, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
-import { holdLock } from './xtables-lock.ts';
+import {
+  answers,
+  BINARY,
+  createNode,
+  eventually,
+  faultyNode,
+  inside,
+  jsonLines,
+  type NodeLab,
+  SERVED,
+} from './support.ts';
 
 describe('the agent', () => {
   it('follows the swaps of a projected volume, and says what it changed', async () => {
@@ -55,39 +64,6 @@ describe('the agent', () => {
     await agent.stop();
   });
 
-  it('says in the log and on the status page what happens to packets', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
-    const agent = node.start('--resync-interval=1h', '--log-format=text', SERVED);
-    await agent.logged(/kept 0; before, the agent's rules masqueraded nothing family=/);
-    const many = Array.from({ length: 40 }, (_, index) => `192.168.${2 * index}.0/24`);
-    await volume.swap({ 'ip-masq-a': inside('10.0.0.0/9', ...many) });
-    const [, lines = ''] = await agent.logged(
-      /; the verdict changes for 8,398,848 addresses; connections that exist keep .*reason=change.*\n((?: {2}.*\n)+)/,
-    );
-    assert.match(lines, /^ {2}10\.128\.0\.0\/9: not masqueraded → masqueraded\n {2}192\.168\.0\.0\/24: masq/);
-    assert.match(lines, /\n {2}… and 21 more ranges, 5,376 addresses\n/);
-    // The same in other words.
-    await volume.swap({ 'ip-masq-a': inside('10.0.0.0/10', '10.64.0.0/10', ...many) });
-    await agent.logged(/; no verdict changes family=/);
-    const page = await node.fetch('/statusz');
-    assert.match(
-      page,
-      /IPv4: the verdict changes for 8,398,848 addresses<\/p>\n<pre>10\.128\.0\.0\/9: not masq/,
-    );
-    assert.match(page, /… and 21 more ranges, 5,376 addresses<\/pre>/);
-    await agent.stop();
-  });
-
-  it('follows files of a plain directory', async () => {
-    await using node = await createNode();
-    const agent = node.start('--resync-interval=1h');
-    await chainHolds(node, ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
-    await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.1.0.0/16'));
-    await chainHolds(node, ['10.1.0.0/16']);
-    await agent.stop();
-  });
-
   it('ends with exit code 3 at a broken swap; the rules stay, the termination log says why', async () => {
     await using node = await createNode();
     const terminationLog = join(node.dir, 'termination-log');
@@ -114,38 +90,6 @@ describe('the agent', () => {
     ]);
   });
 
-  it('ends with exit code 3 when ..data goes away; the rules stay', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-a': inside('10.1.0.0/16', '10.2.0.0/16') });
-    const agent = node.start('--log-format=text', '--resync-interval=200ms');
-    await chainHolds(node, ['10.1.0.0/16', '10.2.0.0/16']);
-    const before = await node.kernel();
-    await volume.loseData();
-    assert.deepEqual(await agent.ended, { code: 3, signal: null });
-    assert.match(agent.log(), /ERROR error: \.\.data is gone from config directory .*delete the pod/);
-    assert.equal(await node.kernel(), before);
-  });
-
-  it('reports what another program changed also if the config changes at the same time', async () => {
-    for (const flags of [['--iptables-mode=nft'], ['--iptables-mode=legacy']]) {
-      await using node = await createNode();
-      const volume = await node.volume({ 'ip-masq-a': inside('10.1.0.0/16') });
-      const agent = node.start('--resync-interval=1h', '--netlink=off', ...flags);
-      await agent.logged(/"reason":"start"/);
-      for (const [command, ...args] of [
-        ['nft', 'flush', 'ruleset'],
-        ['iptables-legacy', '-t', 'nat', '-F'],
-      ]) {
-        await node.box.run(command ?? '', args);
-      }
-      await volume.swap({ 'ip-masq-a': inside('10.1.0.0/16', '10.2.0.0/16') });
-      await agent.logged(
-        /"level":"warn".*"reason":"change","found":\[[^\]]*"(?:rules differ|no readable chain|table missing)"/,
-      );
-      await agent.stop();
-    }
-  });
-
   it('obeys resyncInterval of a config file', async () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-cloud': `resyncInterval: 100ms\n${inside('10.1.0.0/16')}` });
@@ -156,38 +100,16 @@ describe('the agent', () => {
     await agent.stop();
   });
 
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    it(`ends with exit code 0 at ${signal}; the rules stay`, async () => {
-      await using node = await createNode();
-      const agent = node.start('--resync-interval=1h');
-      await agent.logged(/"reason":"start"/);
-      const before = await node.kernel();
-      agent.kill(signal);
-      assert.deepEqual(await agent.ended, { code: 0, signal: null });
-      assert.equal(await node.kernel(), before);
-    });
-  }
-
   it('is silent about syncs that change nothing, below --v=3', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=100ms', SERVED);
     await agent.logged(/metrics, probes and status on/);
     const before = agent.log();
     const unchanged = /^ip_masq_agent_syncs_total\{family="IPv4",result="unchanged"\} ([3-9]|\d{2,})$/m;
-    await eventually(
-      async () => unchanged.test(await node.metrics()),
-      () => 'three syncs that change nothing',
-    );
+    await answers(node, '/metrics', unchanged);
     // The watchers beside the loop may have told of the node meanwhile.
     assert.doesNotMatch(agent.log().slice(before.length), /"reason":/);
     await agent.stop();
-  });
-
-  it('notices with one line that klog flags do nothing', async () => {
-    await using node = await createNode();
-    const { code, stderr } = await node.agent('--once', '-logtostderr', '--stderrthreshold=INFO', '-v', '2');
-    assert.equal(code, 0);
-    assert.match(stderr, /does not use klog: --logtostderr, --stderrthreshold/);
   });
 });
 
@@ -214,56 +136,14 @@ describe('a log that nobody reads', () => {
   });
 });
 
-describe('a system that refuses ends the agent with exit code 1:', () => {
-  it('iptables is missing', async () => {
-    await using node = await createNode();
-    const run = (...flags: string[]) =>
-      runWith(node, { PATH: '/nonexistent' }, '--log-format=text', ...flags);
-    const { code, stderr } = await run('--backend=iptables');
-    assert.equal(code, 1);
-    assert.match(stderr, /FATAL no iptables of either mode is installed; install /);
-    // nftables needs no program.
-    const auto = await run();
-    assert.equal(auto.code, 0, auto.stderr);
-    assert.match(auto.stderr, /using nftables: iptables does not work here: no iptables of either mode is/);
-    const blind = await run('--netlink=off');
-    assert.equal(blind.code, 1);
-    assert.match(
-      blind.stderr,
-      /FATAL it is unknown whether this node has nftables rules .*--backend=iptables/,
-    );
-  });
-
-  it('ip6tables is missing although IPv6 is on; without IPv6 it is not missed', async () => {
-    await using node = await createNode();
-    await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.1.0.0/16'));
-    const bin = join(node.dir, 'bin');
-    await mkdir(bin);
-    for (const tool of ['iptables-nft', 'iptables-nft-restore'])
-      await symlink(`/usr/sbin/${tool}`, join(bin, tool));
-    const flags = ['--backend=iptables', '--log-format=text'];
-    const { code, stderr } = await runWith(node, { PATH: bin }, '--enable-ipv6', ...flags);
-    assert.equal(code, 1);
-    assert.match(stderr, /FATAL ip6tables-nft-restore is not installed; /);
-    const without = await runWith(node, { PATH: bin });
-    assert.equal(without.code, 0, without.stderr);
-    assert.doesNotMatch(without.stderr, /"level":"(warn|error)"/);
-  });
-
-  for (const flag of ['--iptables-mode=nft', '--iptables-mode=legacy', '--backend=nftables']) {
-    it(`the capability NET_ADMIN is missing, ${flag}`, async () => {
-      await using node = await createNode();
+describe('without the capability NET_ADMIN the agent ends with exit code 1', () => {
+  for (const flag of ['--iptables-mode=nft', '--iptables-mode=legacy', '--backend=nftables'])
+    it(flag, async () => {
+      await using node = await faultyNode(
+        'exec setpriv --inh-caps=-all --bounding-set=-net_admin $AGENT "$@"',
+      );
       const before = await node.kernel();
-      const drop = ['--inh-caps=-all', '--bounding-set=-net_admin'];
-      const agent = [
-        process.execPath,
-        BINARY,
-        `--config-dir=${node.configDir}`,
-        '--once',
-        '--log-format=text',
-        flag,
-      ];
-      const { code, stderr } = await node.box.run('setpriv', [...drop, ...agent]);
+      const { code, stderr } = await node.agent('--once', '--log-format=text', flag);
       assert.equal(code, 1, stderr);
       assert.match(
         stderr,
@@ -271,33 +151,6 @@ describe('a system that refuses ends the agent with exit code 1:', () => {
       );
       assert.equal(await node.kernel(), before);
     });
-  }
-
-  it('the xtables lock stays busy for --sync-timeout', async () => {
-    await using node = await createNode();
-    const before = await node.kernel();
-    const holder = await holdLock(node);
-    const { code, stderr } = await node.agent(
-      '--once',
-      '--iptables-mode=legacy',
-      '--sync-timeout=1500ms',
-      '--log-format=text',
-    );
-    holder.kill();
-    assert.equal(code, 1, stderr);
-    assert.match(stderr, /FATAL gave up after 1500 ms: .*xtables lock/);
-    assert.equal(await node.kernel(), before);
-  });
-
-  it('but not when the lock is free in time', async () => {
-    await using node = await createNode();
-    const holder = await holdLock(node);
-    const agent = node.start('--once', '--iptables-mode=legacy', '--log-format=text');
-    await agent.logged(/trying again: .*xtables lock/);
-    holder.kill();
-    assert.equal((await agent.ended).code, 0, agent.log());
-    await agent.logged(/IPv4: rules added 5/);
-  });
 });
 
 describe('a kill at any instant', () => {
@@ -343,56 +196,6 @@ describe('a kill at any instant', () => {
       assert.equal(seen.size, 2);
     });
 });
-
-describe('hundreds of swaps', () => {
-  it('never bring a mixed volume version into the kernel, and the last one always arrives', async () => {
-    await using node = await createNode();
-    const version = (number: number) => ({
-      'ip-masq-a': inside(`10.${number}.0.0/16`),
-      'ip-masq-b': inside(`11.${number}.0.0/16`),
-    });
-    const volume = await node.volume(version(0));
-    const agent = node.start('--resync-interval=1h');
-    await chainHolds(node, ['10.0.0.0/16', '11.0.0.0/16']);
-    const seen = new Set<string>();
-    let swapping = true;
-    const watcher = (async () => {
-      while (swapping) {
-        const [a = '', b = ''] = await destinations(node);
-        assert.equal(a.slice(3), b.slice(3), `mixed: ${a} and ${b}`);
-        seen.add(a);
-      }
-    })();
-    let number = 0;
-    while (number < 250) {
-      number += 1;
-      await volume.swap(version(number));
-      // At full speed the agent passes over volume versions: it gets the time for some of them.
-      if (number % 25 === 0)
-        await eventually(
-          () => seen.has(`10.${number}.0.0/16`),
-          () => `volume version ${number}`,
-        );
-    }
-    swapping = false;
-    await watcher;
-    await chainHolds(node, [`10.${number}.0.0/16`, `11.${number}.0.0/16`]);
-    await agent.stop();
-  });
-});
-
-/** Runs the agent once, with its environment changed. */
-function runWith(node: NodeLab, env: Readonly<Record<string, string>>, ...args: string[]) {
-  const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  return node.box.run('env', [
-    ...settings,
-    process.execPath,
-    BINARY,
-    `--config-dir=${node.configDir}`,
-    '--once',
-    ...args,
-  ]);
-}
 
 /** What the chain returns, link-local left out. */
 async function destinations(node: NodeLab): Promise<readonly string[]> {

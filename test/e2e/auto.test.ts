@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { createNode, faultyNode, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
+import { createNode, faultyNode, jsonLines, type NodeLab, SERVED } from './support.ts';
 
 const KUBE_PROXY = 'add table ip kube-proxy; add table ip6 kube-proxy';
 
@@ -18,27 +16,6 @@ const LACKING = [
 const WITHOUT_NAT = 'line 7: CHAIN_ADD failed (No such file or directory): chain POSTROUTING';
 
 describe('the agent with --backend=auto', () => {
-  for (const [first, dataplane] of [
-    ['the agent', 'iptables'],
-    ['kube-proxy', 'nftables'],
-  ] as const) {
-    it(`stays in ${dataplane} at restarts beside kube-proxy in nftables mode if ${first} comes first, and writes nothing`, async () => {
-      await using node = await createNode();
-      await writeFile(join(node.configDir, 'ip-masq-x'), inside('10.0.0.0/8', 'fd00::/8'));
-      if (first === 'kube-proxy') await node.nft(KUBE_PROXY);
-      const start = await node.agent('--once', '--enable-ipv6');
-      assert.match(start.stderr, new RegExp(`"msg":"using ${dataplane}[^"]*: `));
-      await node.nft(KUBE_PROXY);
-      const before = await everything(node);
-      for (let restart = 0; restart < 3; restart += 1) {
-        const { code, stderr } = await node.agent('--once', '--enable-ipv6');
-        assert.equal(code, 0);
-        assert.match(stderr, new RegExp(`"msg":"using ${dataplane}[^"]*: rules of the agent are there`));
-      }
-      assert.equal(await everything(node), before);
-    });
-  }
-
   it('says what has chosen in metrics and on the status page, and to the commands beside it', async () => {
     await using node = await createNode();
     await node.nft(KUBE_PROXY);
@@ -136,9 +113,4 @@ describe('the agent with --backend=auto', () => {
 async function lackingNode(said = LACKING): Promise<NodeLab> {
   const tool = `cat >/dev/null\ncat >&2 <<'END'\n${said}\nEND\nexit 4`;
   return await faultyNode('exec $AGENT "$@"', { 'iptables-nft-restore': tool });
-}
-
-/** All rules of both families and dataplanes. */
-async function everything(node: NodeLab): Promise<string> {
-  return `${await node.kernel()}${await node.nft('list ruleset')}`;
 }

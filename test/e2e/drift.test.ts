@@ -5,6 +5,7 @@ import { describe, it } from 'node:test';
 import { DAMAGES } from '../lab/damages.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import {
+  answers,
   BINARY,
   createNode,
   eventually,
@@ -148,11 +149,8 @@ for (const {
       const other = node.box.spawn('sh', ['-c', 'while :; do nft flush ruleset; done'], { stdio: 'ignore' });
       assert.equal(CONTESTED.exec(await node.metrics())?.[1], '0');
       await agent.logged(/again and again; repairs now come up to 2s later/);
-      const isUnready = async () => {
-        const answer = await node.fetch('/readyz');
-        return /^503 \[-\] rules: nft changes the agent's rules again and again.*\nnot ok\n/.test(answer);
-      };
-      await eventually(isUnready, () => 'the agent not to be ready');
+      const unready = /^503 \[-\] rules: nft changes the agent's rules again and again.*\nnot ok\n/;
+      await answers(node, '/readyz', unready);
       assert.equal(CONTESTED.exec(await node.metrics())?.[1], '1');
       await volume.swap(config('10.1.0.0/16', '10.2.0.0/16'));
       const isApplied = () => since().some(({ reason, found }) => reason === 'change' && found !== undefined);
@@ -173,10 +171,8 @@ for (const {
         async () => (await rules(node)) === wanted,
         () => `the rules after the fight; the log is ${agent.log()}`,
       );
-      const isReady = async () => /^200 ok\n/.test(await node.fetch('/readyz'));
-      await eventually(isReady, () => 'the agent to be ready');
-      const isCalm = async () => CONTESTED.exec(await node.metrics())?.[1] === '0';
-      await eventually(isCalm, () => 'the gauge to be 0');
+      await answers(node, '/readyz', /^200 ok\n/);
+      await answers(node, '/metrics', /^ip_masq_agent_rules_contested 0$/m);
       const warnings = since().filter(({ msg }) => /again and again/.test(`${msg}`));
       assert.equal(warnings.length, 1);
       assert.match(`${warnings[0]?.['msg']}`, /^nft changes the agent's rules again and again; /);

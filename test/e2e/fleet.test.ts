@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { bundle } from '../../build/bundle.ts';
 import schema from '../../schemas/ip-masq-outputs.schema.json' with { type: 'json' };
-import { text } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { createNode, eventually, inside } from './support.ts';
 
@@ -57,9 +58,13 @@ const CRASHED = {
 const SERVICE = '192.0.2.10';
 
 /** A node whose agent answers this to a command. */
-function answering(name: string, command: string, answer: object, behaviour: Behaviour = {}): Member {
-  const answers = { [`${command}.json`]: JSON.stringify(answer) };
-  return { name, container: RUNNING, behaviour: { ...behaviour, answers } };
+function answering(name: string, command: string, answer: object | string, more: Behaviour = {}): Member {
+  const text = typeof answer === 'string' ? answer : JSON.stringify(answer);
+  return running(name, { ...more, answers: { [`${command}.json`]: text } });
+}
+
+function running(name: string, behaviour: Behaviour): Member {
+  return { name, container: RUNNING, behaviour };
 }
 
 /** The part that fleet reads of what explain --live says about an address, on a node whose kernel agrees. */
@@ -125,20 +130,15 @@ describe('fleet', () => {
   }
 
   async function ended(child: ChildProcess) {
-    const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
-    child.stdout?.on('data', (chunk: Buffer) => stdout.push(chunk));
-    child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk));
-    const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
-    return { code, stdout: text(stdout), stderr: text(stderr) };
+    const outputs = [child.stdout, child.stderr].map((stream) => text(stream ?? assert.fail()));
+    const [code] = await once(child, 'close');
+    const [stdout = '', stderr = ''] = await Promise.all(outputs);
+    return { code, stdout, stderr };
   }
 
   const run = (answers: string, ...words: readonly string[]) => ended(start(answers, words));
 
-  const good = (name: string, wait = 0, pool: 0 | 1 = 0): Member => ({
-    name,
-    container: RUNNING,
-    behaviour: { answers: pools[pool], wait },
-  });
+  const good = (name: string, wait = 0, pool: 0 | 1 = 0) => running(name, { answers: pools[pool], wait });
 
   it('tells the odd nodes in groups whose numbers add up, with each command', async (t) => {
     t.diagnostic(
@@ -156,11 +156,10 @@ describe('fleet', () => {
         container: { ...CRASHED, state: { running: {} } },
         behaviour: { code: 1, stderr: 'x\n' },
       },
-      {
-        name: 'old',
-        container: RUNNING,
-        behaviour: { code: 2, stderr: 'ip-masq-agent: unknown command "status": did you mean --strict?\n' },
-      },
+      running('old', {
+        code: 2,
+        stderr: 'ip-masq-agent: unknown command "status": did you mean --strict?\n',
+      }),
     ];
     const answers = await cluster('odd', members);
     for (const command of COMMANDS) {
@@ -228,11 +227,7 @@ describe('fleet', () => {
       const reasons = [`sync IPv4: last sync ${seconds} s ago, the limit is 180 s`];
       return JSON.stringify({ ...JSON.parse(pools[0]['status.json'] ?? ''), inSync: false, reasons });
     };
-    const fails = (name: string, stderr: string): Member => ({
-      name,
-      container: RUNNING,
-      behaviour: { refused: true, code: 1, stderr },
-    });
+    const fails = (name: string, stderr: string) => running(name, { refused: true, code: 1, stderr });
     const answers = (subject: string, seconds: string) => ({
       'doctor.json': doctor(subject),
       'doctor.code': '4',
@@ -244,8 +239,8 @@ describe('fleet', () => {
       container: { ...CRASHED, lastState: { terminated: { exitCode: 1, reason: 'Error', message } } },
     });
     const directory = await cluster('alike', [
-      { name: 'n1', container: RUNNING, behaviour: { answers: answers('203.0.113.1', '181.2') } },
-      { name: 'n2', container: RUNNING, behaviour: { answers: answers('203.0.113.2', '200') } },
+      running('n1', { answers: answers('203.0.113.1', '181.2') }),
+      running('n2', { answers: answers('203.0.113.2', '200') }),
       fails('n3', 'Error: dial tcp 192.0.2.7:10250 for agent-of-n3: refused\n'),
       fails('n4', 'Error: dial tcp 192.0.2.8:10250 for agent-of-n4: refused\n'),
       crashed('n5', 'its last valid config is of 2026-11-26T14:40:38.978Z\nip-masq-a:1:22: error'),
@@ -472,23 +467,12 @@ describe('fleet', () => {
     const hostile = '\u001b[2J\u202e::error::';
     const deep = `{"a":${'['.repeat(1000)}${']'.repeat(1000)}}`;
     const odd = ['{}', '[]', 'null', deep, JSON.stringify({ findings: 7 }), hostile];
-    const members = odd.map((output, index) => ({
-      name: `n${index}`,
-      container: RUNNING,
-      behaviour: { answers: { 'doctor.json': output } },
-    }));
     const shaped = { findings: [{ kind: hostile, message: `${hostile}\n`, family: { toString: 7 } }] };
     const answers = await cluster('hostile', [
-      ...members,
-      { name: 'e1', container: RUNNING, behaviour: { answers: { 'doctor.json': JSON.stringify(shaped) } } },
-      {
-        name: 'e2',
-        container: RUNNING,
-        behaviour: {
-          answers: { 'doctor.json': JSON.stringify({ findings: [{ kind: hostile, message: hostile }] }) },
-        },
-      },
-      { name: 'e3', container: RUNNING, behaviour: { refused: true, code: 1, stderr: `Error ${hostile}\n` } },
+      ...odd.map((output, index) => answering(`n${index}`, 'doctor', output)),
+      answering('e1', 'doctor', shaped),
+      answering('e2', 'doctor', { findings: [{ kind: hostile, message: hostile }] }),
+      running('e3', { refused: true, code: 1, stderr: `Error ${hostile}\n` }),
     ]);
     for (const words of [['doctor'], ['doctor', '-o', 'json']]) {
       const { code, stdout, stderr } = await run(answers, ...words);
@@ -569,14 +553,9 @@ describe('fleet', () => {
       const name = `node-${String(index).padStart(3, '0')}`;
       // From 0.2 to 2 seconds, in an order without a pattern.
       const wait = 0.2 + ((index * 7919) % 300) * 0.006;
-      if (index % 10 === 1 && index < 50) return { name, container: RUNNING, behaviour: { wait: 600 } };
-      if (index % 60 === 2) return { name, container: RUNNING, behaviour: { wait, bytes: 10 * 2 ** 20 } };
-      if (index % 60 === 3)
-        return {
-          name,
-          container: RUNNING,
-          behaviour: { wait, answers: { 'doctor.json': 'Segmentation fault\n' } },
-        };
+      if (index % 10 === 1 && index < 50) return running(name, { wait: 600 });
+      if (index % 60 === 2) return running(name, { wait, bytes: 10 * 2 ** 20 });
+      if (index % 60 === 3) return answering(name, 'doctor', 'Segmentation fault\n', { wait });
       return good(name, wait);
     });
     const waits = members.map(({ behaviour }) => Math.min(behaviour?.wait ?? 0, TIMEOUT_S));

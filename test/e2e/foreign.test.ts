@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { olderAgentRules } from '../lab/older-agent.ts';
 import { succeed } from '../lab/run.ts';
+import type { ProjectedVolume } from '../lab/volume.ts';
 import { createNode, eventually, inside, jsonLines, type RunningAgent, SERVED } from './support.ts';
 
 const DOCKER = ['POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
@@ -58,14 +59,7 @@ describe('the agent', () => {
     await node.iptables('-A', ...DOCKER);
     const agent = node.start('--resync-interval=1h', SERVED);
     await agent.logged(/rule of Docker/);
-    const change = async (...cidrs: string[]) => {
-      const before = changes(agent);
-      await volume.swap({ 'ip-masq-x': inside(...cidrs) });
-      await eventually(
-        () => changes(agent) > before,
-        () => `a change to ${cidrs}; the log is ${agent.log()}`,
-      );
-    };
+    const change = changing(agent, volume);
     await change('10.2.0.0/16');
     await change('10.3.0.0/16');
     assert.equal(warnings(agent).length, 1);
@@ -111,14 +105,7 @@ describe('rules of another agent in a chain of the same name', () => {
       const written = () => node.restore(`iptables-${mode}-restore`, ...olderAgentRules());
       const listed = async () =>
         (await node.box.run(`iptables-${mode}`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).stdout;
-      const change = async (cidr: string) => {
-        const before = changes(agent);
-        await volume.swap({ 'ip-masq-x': inside(cidr) });
-        await eventually(
-          () => changes(agent) > before,
-          () => `a change to ${cidr}; the log is ${agent.log()}`,
-        );
-      };
+      const change = changing(agent, volume);
       // The first reading has ended: it tells at its end what it has found.
       await agent.logged(/rule of Docker/);
 
@@ -154,4 +141,16 @@ function warnings(agent: RunningAgent): readonly Record<string, unknown>[] {
 
 function changes(agent: RunningAgent): number {
   return jsonLines(agent.log()).filter(({ reason }) => reason === 'change').length;
+}
+
+/** Changes the config, and waits until the agent has applied it. */
+function changing(agent: RunningAgent, volume: ProjectedVolume) {
+  return async (cidr: string) => {
+    const before = changes(agent);
+    await volume.swap({ 'ip-masq-x': inside(cidr) });
+    await eventually(
+      () => changes(agent) > before,
+      () => `a change to ${cidr}; the log is ${agent.log()}`,
+    );
+  };
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import type { Box } from '../lab/box.ts';
 import type { Way } from '../lab/edits.ts';
-import { kernelState } from '../lab/kernel-state.ts';
+import { empty, kernelState } from '../lab/kernel-state.ts';
 import { succeed } from '../lab/run.ts';
 import { createNode } from './support.ts';
 
@@ -58,15 +58,6 @@ export async function createFreshStates(...ways: readonly Way[]): Promise<FreshS
     },
     [Symbol.asyncDispose]: () => node[Symbol.asyncDispose](),
   };
-}
-
-/** Deletes all rules of all programs. */
-export async function empty(box: Box): Promise<void> {
-  const legacy = ['iptables-legacy-restore', 'ip6tables-legacy-restore'];
-  await Promise.all([
-    box.run('nft', ['flush', 'ruleset']),
-    ...legacy.map((tool) => box.run(tool, [], { input: '*nat\nCOMMIT\n' })),
-  ]);
 }
 
 /** Gives loopback these addresses, and takes all others but its own. */

@@ -15,7 +15,9 @@ const otherThan = (mode: Mode) => (mode === 'nft' ? 'legacy' : 'nft');
 /** The commands of the pages beside those of the machine. */
 const PROGRAMS = {
   'ip-masq-agent': `exec ${BINARY} --config-dir=config "$@"`,
-  'agent-once': 'exec ip-masq-agent --once --metrics-bind-address= --termination-log=none "$@" 2> log',
+  alone: 'exec ip-masq-agent "$@"',
+  once: `exec ${BINARY} --config-dir=config --once --metrics-bind-address= --termination-log=none "$@"`,
+  'agent-once': 'exec once "$@" 2> log',
 } as const;
 
 /** A node for the pages of one mode of iptables. */
@@ -40,7 +42,9 @@ async function openStage(mode: Mode): Promise<Stage> {
     run: async (line) => {
       const shell = ['bash', '--norc', '-o', 'pipefail', '-c', line];
       const work = () => node.box.run('env', ['-C', node.dir, ...settings, ...shell]);
-      const { code, stdout, stderr } = await (line.includes('doctor') ? besideAgent(node, work) : work());
+      const { code, stdout, stderr } = await (/^(?!alone).*doctor/.test(line)
+        ? besideAgent(node, work)
+        : work());
       return alike(printed(code, stdout, stderr), mode);
     },
     [Symbol.asyncDispose]: () => node[Symbol.asyncDispose](),

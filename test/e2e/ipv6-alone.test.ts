@@ -48,31 +48,6 @@ describe('the agent with --enable-ipv4=false', () => {
       );
     });
 
-  it('refuses an IPv4 entry at its place, and leaves the rules as they are', async () => {
-    await using node = await createNode();
-    await node.volume({ 'ip-masq-x': inside('fd00::/8') });
-    assert.equal((await node.agent('--once', ...ALONE)).code, 0);
-    const before = await node.kernel();
-    await node.volume({ 'ip-masq-cloud': 'nonMasqueradeCIDRs:\n- fd00::/8\n- 10.0.0.0/8\n' });
-    const { code, stderr } = await node.agent('--once', '--log-format=text', ...ALONE);
-    assert.equal(code, 3);
-    assert.match(
-      stderr,
-      /ip-masq-cloud:3:3: error: 10\.0\.0\.0\/8 is IPv4, .*--enable-ipv4, or remove the entry/,
-    );
-    assert.equal(await node.kernel(), before);
-  });
-
-  it('needs --enable-ipv6', async () => {
-    await using node = await createNode();
-    for (const command of [['--once'], ['check'], ['diff'], ['render'], ['doctor']]) {
-      const { code, stderr } = await node.agent(...command, '--enable-ipv4=false');
-      assert.equal(code, 2, stderr);
-      assert.match(stderr, /add --enable-ipv6/);
-    }
-    assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
-  });
-
   it('runs on a node without any IPv4 address, and commands beside it know its families', async () => {
     await using node = await createNode();
     await node.run('ip', '-4', 'address', 'flush', 'dev', 'lo');

@@ -4,13 +4,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
-import { type MemoryCgroup, memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
-import { startHelper } from '../lab/helper.ts';
-import { fromText, toText } from '../lab/netlink.ts';
+import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
+import { startTracker } from '../lab/helpers.ts';
+import { owning } from '../lab/owning.ts';
 import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
 import type { ProjectedVolume } from '../lab/volume.ts';
-import { createNode, eventually, type NodeLab, type RunningAgent, SERVED } from './support.ts';
+import { createNode, eventually, inside, type NodeLab, type RunningAgent, SERVED } from './support.ts';
 
 const LIMIT_BYTES = 64 * 1024 * 1024;
 const BACKENDS = ['iptables', 'nftables'] as const;
@@ -19,25 +19,19 @@ const MIB = 2 ** 20;
 /** How long the agent is watched after a change: it looks at foreign rules and connections again. */
 const WATCHED_MS = 2_000;
 
-interface Lab extends AsyncDisposable {
-  readonly node: NodeLab;
-  readonly cgroup: MemoryCgroup;
-}
-
 /** A node whose agent has 64 MiB. */
-async function createLab(): Promise<Lab> {
-  await using stack = new AsyncDisposableStack();
-  const cgroup = stack.use(await memoryCgroup(LIMIT_BYTES));
-  const node = stack.use(await createNode(undefined, cgroup));
-  const owned = stack.move();
-  return { node, cgroup, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
+const createLab = () =>
+  owning(async (stack) => {
+    const cgroup = stack.use(await memoryCgroup(LIMIT_BYTES));
+    const node = stack.use(await createNode(undefined, cgroup));
+    return { node, cgroup };
+  });
 
-const configFile = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
+type Lab = Awaited<ReturnType<typeof createLab>>;
 
 /** Starts the agent. */
 async function start({ node }: Lab, ...flags: string[]): Promise<[RunningAgent, ProjectedVolume]> {
-  const volume = await node.volume(configFile('10.0.0.0/8'));
+  const volume = await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
   const agent = node.start(SERVED, ...flags);
   await agent.logged(/rules added/);
   return [agent, volume];
@@ -50,7 +44,7 @@ async function changed(agent: RunningAgent, volume: ProjectedVolume, cidr: strin
   agent.ended.then((end) => {
     killed = end;
   });
-  const began = await volume.swap(configFile(cidr));
+  const began = await volume.swap({ 'ip-masq-a': inside(cidr) });
   await eventually(
     () => killed !== undefined || /"reason":"change"/.test(agent.log().slice(before)),
     () => `the change; the log is:\n${agent.log()}`,
@@ -164,12 +158,8 @@ add rule ip site post jump big\n${rules.join('')}`;
 
   it('with 262,144 connections, and a command that lists their ports', async (t) => {
     await using lab = await createLab();
-    const { box } = lab.node;
-    await using tracker = await startHelper<string, string>(
-      box,
-      new URL('../lab/conntracker.ts', import.meta.url),
-    );
-    assert.equal(fromText(await tracker.ask(toText({ kind: 'fill', flows: 262_144 }))), true);
+    await using tracker = await startTracker(lab.node.box);
+    assert.equal(await tracker.ask({ kind: 'fill', flows: 262_144 }), true);
     await survives(t, lab, 'nftables', async () => {
       const { code, stdout, stderr } = await lab.node.agent('ports');
       assert.equal(code, 0, stderr);

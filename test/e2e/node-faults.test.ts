@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
 import { ProjectedVolume } from '../lab/volume.ts';
-import { BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
+import { answers, BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 
@@ -41,15 +41,9 @@ describe('a fault of the node', () => {
       await writeFile(join(node.scratch, 'fault'), '');
       await node.iptables('-F', 'POSTROUTING');
       const since = performance.now();
-      await eventually(
-        async () => (await node.fetch('/readyz')).startsWith('503 [-] rules: the kernel does not hold'),
-        () => 'no readiness',
-      );
+      await answers(node, '/readyz', /^503 \[-\] rules: the kernel does not hold/);
       assert.ok(performance.now() - since < 20_000);
-      await eventually(
-        async () => /^ip_masq_agent_rules_contested 1$/m.test(await node.metrics()),
-        () => 'the gauge',
-      );
+      await answers(node, '/metrics', /^ip_masq_agent_rules_contested 1$/m);
       agent.kill('SIGKILL');
     });
 

@@ -3,8 +3,8 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Fetch, Fetched } from '../lab/fetcher.ts';
-import { startHelper } from '../lab/helper.ts';
+import type { Fetched } from '../lab/fetcher.ts';
+import { startFetcher } from '../lab/helpers.ts';
 import { createNode, eventually, type NodeLab, type RunningAgent } from './support.ts';
 
 /** A node with a sidecar's output directory. */
@@ -59,20 +59,6 @@ function outputOf(number: number): string {
 }
 
 describe('the sidecar', () => {
-  it('follows the swaps of a projected volume, and says what it did', () =>
-    withSidecar(async ({ node, outDir, start, outputIs }) => {
-      const volume = await node.volume(version(1));
-      const sidecar = start();
-      await outputIs(outputOf(1));
-      await volume.swap(version(2));
-      await outputIs(outputOf(2));
-      await sidecar.logged(/"reason":"start","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
-      await sidecar.logged(/"reason":"change","file":"[^"]*\/out\/ip-masq-agent","msg":"output written"/);
-      assert.deepEqual(await readdir(outDir), ['ip-masq-agent']);
-      await sidecar.stop();
-      await outputIs(outputOf(2));
-    }));
-
   it('removes the file when the last config file goes, because its reader has defaults; and makes it again', () =>
     withSidecar(async ({ node, outDir, start, outputIs }) => {
       const volume = await node.volume(version(1));
@@ -100,12 +86,11 @@ describe('the sidecar', () => {
     }));
 });
 
-const FETCHER = new URL('../lab/fetcher.ts', import.meta.url);
 const PROBED = '--health-bind-address=127.0.0.1:9615';
 
 /** Asks the sidecar's server as a probe does. */
 async function startProbe(node: NodeLab) {
-  const fetcher = await startHelper<Fetch, Fetched>(node.box, FETCHER);
+  const fetcher = await startFetcher(node.box);
   const ask = (path: string) => fetcher.ask({ url: `http://127.0.0.1:9615${path}` });
   const readyz = async (isWanted: (answer: Fetched) => boolean) => {
     let now: Fetched | undefined;
@@ -135,10 +120,13 @@ describe('the probes of the sidecar', () => {
         await probe.readyz(({ status }) => status === 200);
         assert.equal(await contentOf(out), outputOf(number));
       }
+      for (const reason of ['start', 'change'])
+        await sidecar.logged(new RegExp(`"reason":"${reason}","file":"${out}","msg":"output written"`));
       assert.deepEqual(await probe.ask('/healthz').then(({ status, body }) => [status, body]), [200, 'ok\n']);
       for (const path of ['/metrics', '/configz', '/statusz', '/'])
         assert.equal((await probe.ask(path)).status, 404, path);
       await sidecar.stop();
+      assert.equal(await contentOf(out), outputOf(4));
     }));
 
   it('say with --on-invalid-config=keep what is wrong, and that it is mended', () =>
@@ -168,34 +156,6 @@ describe('the probes of the sidecar', () => {
       await outputIs(outputOf(2));
       await next.logged(/the config is valid again/);
       await next.stop();
-    }));
-
-  it('need no port that another program has: the sidecar says so, and follows the config files', () =>
-    withSidecar(async ({ node, out, start, outputIs }) => {
-      const volume = await node.volume(version(1));
-      // Of two that write one file, one loses the race, and ends.
-      const holder = start(PROBED, `--output-file=${out}-of-holder`);
-      await holder.logged(/probes on/);
-      const sidecar = start(PROBED);
-      await sidecar.logged(
-        /cannot listen on 127\.0\.0\.1:9615: .*--health-bind-address.*tries again to listen/,
-      );
-      await volume.swap(version(2));
-      await outputIs(outputOf(2));
-      await holder.stop();
-      await sidecar.logged(/probes on/);
-      await sidecar.stop();
-    }));
-
-  it('have no server by default, and only beside --watch', () =>
-    withSidecar(async ({ node, start, outputIs }) => {
-      await node.volume(version(1));
-      const sidecar = start();
-      await outputIs(outputOf(1));
-      assert.doesNotMatch(sidecar.log(), /http:/);
-      await sidecar.stop();
-      const { code, stderr } = await node.agent('render', PROBED);
-      assert.deepEqual([code, stderr.includes('--health-bind-address needs --watch')], [2, true], stderr);
     }));
 });
 

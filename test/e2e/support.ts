@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { BINARY } from '../lab/binary.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import type { MemoryCgroup } from '../lab/cgroups.ts';
+import { owning } from '../lab/owning.ts';
 import { type RunResult, run } from '../lab/run.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 
@@ -16,7 +17,7 @@ export { BINARY };
 export const SERVED = '--metrics-bind-address=127.0.0.1:9614';
 
 /** Not `fetch`, which takes twice as long to load as all else. */
-const FETCH = `require('node:http').get('http://127.0.0.1:9614' + process.argv[1], (page) => {
+const FETCH = `require('node:http').get(process.argv[1], (page) => {
   process.stdout.write(page.statusCode + ' ');
   page.on('end', () => console.log()).pipe(process.stdout);
 })`;
@@ -35,8 +36,8 @@ export interface NodeLab extends AsyncDisposable {
   start(...args: string[]): RunningAgent;
   /** All of `nat` of both families and modes: what must not change on an error. */
   kernel(): Promise<string>;
-  /** The status and the body that the agent answers that was started with SERVED. */
-  fetch(path: string): Promise<string>;
+  /** The status and the body that the agent answers that was started with SERVED. @param host where it listens too */
+  fetch(path: string, host?: string): Promise<string>;
   /** What it shows to Prometheus. */
   metrics(): Promise<string>;
   /** Runs a program that must succeed; returns its output. */
@@ -65,56 +66,56 @@ export interface RunningAgent {
  * @param binary the built agent to run
  * @param cgroup where the agent runs
  */
-export async function createNode(binary = BINARY, cgroup?: MemoryCgroup): Promise<NodeLab> {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox());
-  const { path: dir } = stack.use(await temporaryDirectory());
-  const configDir = join(dir, 'config');
-  await mkdir(configDir, { mode: 0o755 });
-  const must = async (file: string, args: readonly string[], input?: string) => {
-    const { code, stdout, stderr } = await box.run(file, args, input === undefined ? {} : { input });
-    assert.equal(code, 0, `${file} ${args.join(' ')}: ${stderr}`);
-    return stdout;
-  };
-  const command = (args: readonly string[]) => [
-    `--config-dir=${configDir}`,
-    `--termination-log=${dir}/none`,
-    // Several agents may run in one box; who wants the server says so behind.
-    '--metrics-bind-address=',
-    ...args,
-  ];
-  const agentBox = cgroup === undefined ? box : within(cgroup, box);
-  const owned = stack.move();
-  return {
-    box,
-    dir,
-    configDir,
-    volume: (files) => ProjectedVolume.create(configDir, files),
-    agent: (...args) => agentBox.run(binary, command(args)),
-    start: (...args) => startAgent(agentBox, binary, command(args)),
-    kernel: async () => {
-      const tables = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy'];
-      const listings = await Promise.all(tables.map((table) => must(table, ['-t', 'nat', '-v', '-S'])));
-      return listings.join('');
-    },
-    fetch: (path) => must(process.execPath, ['-e', FETCH, path]),
-    metrics: () => must(process.execPath, ['-e', FETCH, '/metrics']),
-    run: (file, ...args) => must(file, args),
-    nft: (script) => must('nft', ['-f', '-'], `${script}\n`),
-    restore: async (tool, ...lines) => {
-      // The agent may look at the rules at the same time: in legacy mode only one of them has the lock.
-      await must(tool, ['--noflush', '--wait'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
-    },
-    chain: async (family = 'iptables') => {
-      const lines = (await must(`${family}-nft`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).split('\n');
-      return lines
-        .filter((line) => line.startsWith('-A '))
-        .map((line) => line.slice('-A IP-MASQ-AGENT '.length));
-    },
-    iptables: (...args) => must('iptables-nft', ['-t', 'nat', ...args]),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+export const createNode = (binary = BINARY, cgroup?: MemoryCgroup): Promise<NodeLab> =>
+  owning(async (stack) => {
+    const box = stack.use(await createBox());
+    const { path: dir } = stack.use(await temporaryDirectory());
+    const configDir = join(dir, 'config');
+    await mkdir(configDir, { mode: 0o755 });
+    const must = async (file: string, args: readonly string[], input?: string) => {
+      const { code, stdout, stderr } = await box.run(file, args, input === undefined ? {} : { input });
+      assert.equal(code, 0, `${file} ${args.join(' ')}: ${stderr}`);
+      return stdout;
+    };
+    const fetch = (path: string, host = '127.0.0.1') =>
+      must(process.execPath, ['-e', FETCH, `http://${host}:9614${path}`]);
+    const command = (args: readonly string[]) => [
+      `--config-dir=${configDir}`,
+      `--termination-log=${dir}/none`,
+      // Several agents may run in one box; who wants the server says so behind.
+      '--metrics-bind-address=',
+      ...args,
+    ];
+    const agentBox = cgroup === undefined ? box : within(cgroup, box);
+    return {
+      box,
+      dir,
+      configDir,
+      volume: (files) => ProjectedVolume.create(configDir, files),
+      agent: (...args) => agentBox.run(binary, command(args)),
+      start: (...args) => startAgent(agentBox, binary, command(args)),
+      kernel: async () => {
+        const tables = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy'];
+        const listings = await Promise.all(tables.map((table) => must(table, ['-t', 'nat', '-v', '-S'])));
+        return listings.join('');
+      },
+      fetch,
+      metrics: () => fetch('/metrics'),
+      run: (file, ...args) => must(file, args),
+      nft: (script) => must('nft', ['-f', '-'], `${script}\n`),
+      restore: async (tool, ...lines) => {
+        // The agent may look at the rules at the same time: in legacy mode only one of them has the lock.
+        await must(tool, ['--noflush', '--wait'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
+      },
+      chain: async (family = 'iptables') => {
+        const lines = (await must(`${family}-nft`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).split('\n');
+        return lines
+          .filter((line) => line.startsWith('-A '))
+          .map((line) => line.slice('-A IP-MASQ-AGENT '.length));
+      },
+      iptables: (...args) => must('iptables-nft', ['-t', 'nat', ...args]),
+    };
+  });
 
 /** The same box, of which every program runs in the cgroup. */
 function within(cgroup: MemoryCgroup, box: Box): Box {
@@ -187,26 +188,20 @@ interface FaultyNode extends NodeLab {
  * A node whose agent is started by a script of sh: `$AGENT "$@"` runs it, `$DIR` is a directory of its own, first on PATH, in which
  * are the programs of these names.
  */
-export async function faultyNode(
+export const faultyNode = (
   script: string,
   programs: Readonly<Record<string, string>> = {},
-): Promise<FaultyNode> {
-  await using stack = new AsyncDisposableStack();
-  const { path: scratch } = stack.use(await temporaryDirectory());
-  const files = { agent: `AGENT=${process.env['OLD'] ?? BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
-  for (const [name, text] of Object.entries(files)) {
-    await writeFile(join(scratch, name), `#!/bin/sh\nDIR=${scratch}\n${text}\n`);
-    await chmod(join(scratch, name), 0o755);
-  }
-  const node = stack.use(await createNode(join(scratch, 'agent')));
-  const owned = stack.move();
-  return { ...node, scratch, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-/** Runs iptables of the mode on `nat`; it must succeed. */
-export async function iptables(node: NodeLab, mode: string, ...args: readonly string[]): Promise<void> {
-  await node.run(`iptables-${mode}`, '-t', 'nat', ...args);
-}
+): Promise<FaultyNode> =>
+  owning(async (stack) => {
+    const { path: scratch } = stack.use(await temporaryDirectory());
+    const files = { agent: `AGENT=${process.env['OLD'] ?? BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
+    for (const [name, text] of Object.entries(files)) {
+      await writeFile(join(scratch, name), `#!/bin/sh\nDIR=${scratch}\n${text}\n`);
+      await chmod(join(scratch, name), 0o755);
+    }
+    const node = stack.use(await createNode(join(scratch, 'agent')));
+    return { ...node, scratch };
+  });
 
 /** A config file that leaves these alone. */
 export const inside = (...cidrs: readonly string[]): string => `nonMasqueradeCIDRs: [${cidrs.join(', ')}]\n`;
@@ -226,6 +221,29 @@ export async function eventually(
     if (performance.now() > deadline) assert.fail(`waited in vain for ${what()}`);
     await delay(PAUSE_MS);
   }
+}
+
+/** Waits for an answer of an agent that was started with SERVED: it makes that of a path at most once a second. */
+export async function answers(node: NodeLab, path: string, pattern: RegExp): Promise<void> {
+  let last = '';
+  await eventually(
+    async () => {
+      last = await node.fetch(path);
+      return pattern.test(last);
+    },
+    () => `${path} to match ${pattern}: ${last}`,
+  );
+}
+
+/** Holds the node's xtables lock until killed. */
+export async function holdLock(node: NodeLab): Promise<{ kill(): void }> {
+  const lock = node.box.env['XTABLES_LOCKFILE'] ?? '';
+  const child = node.box.spawn('flock', [lock, 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] });
+  await eventually(
+    async () => (await node.box.run('flock', ['--nonblock', lock, 'true'])).code !== 0,
+    () => 'the lock to be held',
+  );
+  return { kill: () => child.stdin?.end() };
 }
 
 /** The lines of a JSON log. */

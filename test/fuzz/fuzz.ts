@@ -9,7 +9,6 @@ import {
   CONFIG_FILE,
   configs,
   createFreshStates,
-  empty,
   type FreshStates,
   NODE_ADDRESSES,
   type Setting,
@@ -28,8 +27,9 @@ import {
   type Way,
 } from '../lab/edits.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
-import { type Helper, startHelper } from '../lab/helper.ts';
-import { kernelState, withoutOrphans } from '../lab/kernel-state.ts';
+import type { Helper } from '../lab/helper.ts';
+import { startFetcher } from '../lab/helpers.ts';
+import { empty, kernelState, withoutOrphans } from '../lab/kernel-state.ts';
 import type { ProjectedVolume } from '../lab/volume.ts';
 
 type Step =
@@ -87,10 +87,7 @@ process.exitCode = (await fuzz()) ? 0 : 1;
 async function fuzz(): Promise<boolean> {
   await using node = await createNode();
   await using fresh = await createFreshStates(...WAYS);
-  await using fetcher = await startHelper<Fetch, Fetched>(
-    node.box,
-    new URL('../lab/fetcher.ts', import.meta.url),
-  );
+  await using fetcher = await startFetcher(node.box);
   const lab = { node, fresh, fetcher, volume: await node.volume({}) };
   let [rounds, failures] = [0, 0];
   const end = performance.now() + seconds * 1_000;

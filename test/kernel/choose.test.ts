@@ -6,15 +6,9 @@ import { createBox } from '../lab/box.ts';
 import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { olderAgentRules } from '../lab/older-agent.ts';
 import { succeed } from '../lab/run.ts';
-import { boxHost } from './support.ts';
+import { boxHost, DEFAULTS } from './support.ts';
 
-const AUTO: DataplaneOptions = {
-  backend: 'auto',
-  mode: 'auto',
-  chain: 'IP-MASQ-AGENT',
-  randomFully: true,
-  toPorts: [],
-};
+const AUTO: DataplaneOptions = { ...DEFAULTS, backend: 'auto', mode: 'auto' };
 
 const CHAIN = ':IP-MASQ-AGENT - [0:0]';
 const JUMP = '-A POSTROUTING -j IP-MASQ-AGENT';
@@ -96,10 +90,7 @@ describe('--backend=auto', () => {
   for (const [node, setUp, expected] of NODES) {
     it(`takes ${expected.replace(' ', ' by ')} on ${node}, and without netlink iptables or nothing`, async () => {
       await using box = await createBox();
-      for (const line of setUp) {
-        const { code, stderr } = await box.run('sh', ['-c', line]);
-        assert.equal(code, 0, `${line}: ${stderr}`);
-      }
+      await succeed(box.run('sh', ['-ec', setUp.join('\n')]));
       await using asking = await hostNetlink(box);
       if (WITH_NETLINK) {
         const { backend, by } = await choose(AUTO, boxHost(box, asking.netlink).host);
@@ -136,7 +127,7 @@ describe('--backend=auto', () => {
       skip: !WITH_NETLINK && 'NETLINK=off',
     }, async () => {
       await using box = await createBox();
-      for (const line of setUp) await succeed(box.run('sh', ['-c', line]));
+      await succeed(box.run('sh', ['-ec', setUp.join('\n')]));
       await using asking = await hostNetlink(box);
       const options = { ...AUTO, ownRulesAreOfBoot: true };
       const { backend, by } = await choose(options, boxHost(box, asking.netlink).host);

@@ -2,25 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { formatAddress, parseAddress } from '../../lib/cidr/address.ts';
 import type { Flow } from '../../lib/netlink/conntrack.ts';
-import { type Box, createBox } from '../lab/box.ts';
-import type { Deed } from '../lab/conntracker.ts';
-import { startHelper } from '../lab/helper.ts';
-import { fromText, toText } from '../lab/netlink.ts';
+import { createBox } from '../lab/box.ts';
+import { startTracker, type Tracker } from '../lab/helpers.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { BOX_KINDS, FAMILIES } from './support.ts';
-
-interface Tracker extends AsyncDisposable {
-  ask<Answer>(deed: Deed): Promise<Answer>;
-}
-
-async function startTracker(box: Box): Promise<Tracker> {
-  const helper = await startHelper<string, string>(box, new URL('../lab/conntracker.ts', import.meta.url));
-  return {
-    ask: async <Answer>(deed: Deed) => fromText(await helper.ask(toText(deed))) as Answer,
-    [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
-  };
-}
 
 const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
 const MASQUERADE = ['ip', 'ip6']

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { detectMode } from '../../lib/dataplane/iptables/detect.ts';
-import { type Box, createBox } from '../lab/box.ts';
+import { createBox } from '../lab/box.ts';
+import { succeed } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { boxHost } from './support.ts';
 
@@ -76,7 +77,7 @@ describe('the iptables mode', () => {
   for (const { node, setUp, mode, reason } of NODES) {
     it(`is ${mode} on ${node}`, async () => {
       await using box = await createBox();
-      await prepare(box, setUp);
+      await succeed(box.run('sh', ['-ec', setUp.join('\n')]));
       const detected = await detectMode(boxHost(box).host, 'auto');
       assert.equal(detected.mode, mode);
       assert.match(detected.reason, reason);
@@ -85,7 +86,7 @@ describe('the iptables mode', () => {
 
   it('is what the flag says, whatever kubelet uses', async () => {
     await using box = await createBox();
-    await prepare(box, ['iptables-nft -t mangle -N KUBE-IPTABLES-HINT']);
+    await succeed(box.run('iptables-nft', ['-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT']));
     assert.equal((await detectMode(boxHost(box).host, 'legacy')).mode, 'legacy');
   });
 
@@ -103,11 +104,3 @@ describe('the iptables mode', () => {
     assert.equal((await box.run('cat', ['/proc/net/ip_tables_names'])).stdout, '');
   });
 });
-
-async function prepare(box: Box, commands: readonly string[]): Promise<void> {
-  for (const command of commands) {
-    const [file = '', ...args] = command.split(' ');
-    const { code, stderr } = await box.run(file, args);
-    assert.equal(code, 0, `${command}: ${stderr}`);
-  }
-}

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Address, parseAddress } from '../../lib/cidr/address.ts';
 import { prefixesOf } from '../../lib/cidr/ranges.ts';
-import { explainForeign, type ForeignRule, findForeignRules, interestOf } from '../../lib/foreign/find.ts';
+import { type ForeignRule, findForeignRules, interestOf } from '../../lib/foreign/find.ts';
 import type { NodeRules } from '../../lib/foreign/read-node.ts';
 import { readNode } from '../../lib/foreign/read-node.ts';
 import { ALL, FOREIGN_PROGRAMS } from '../lab/foreign-iptables.ts';
@@ -17,6 +16,7 @@ import {
   FAMILY_KINDS,
   type Family,
   forEachMode,
+  IP,
   type Lab,
   policyOf,
 } from './support.ts';
@@ -55,12 +55,6 @@ async function nft(lab: Lab, script: string): Promise<void> {
   assert.equal(code, 0, stderr);
 }
 
-function address(text: string): Address {
-  const parsed = parseAddress(text);
-  assert.ok(parsed);
-  return parsed;
-}
-
 describe('foreign rules of iptables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
   forEachMode((makeLab, family) => {
     it('are silent on a clean node', async () => {
@@ -92,27 +86,11 @@ describe('foreign rules of iptables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
         );
       });
     }
-
-    it('that accept or return are told where they keep packets from our own', async () => {
-      await using lab = await makeLab();
-      const [inside, other] = family === 'IPv4' ? ['10.1.2.3', '8.8.8.8'] : ['fd00::1', '2001:db8::1'];
-      for (const target of ['ACCEPT', 'RETURN']) {
-        await lab.iptables('-F', 'POSTROUTING');
-        await lab.iptables('-A', 'POSTROUTING', '-d', inside, '-j', target);
-        await lab.sync(policy(family));
-        const node = await read(lab);
-        const { exempting } = await explainForeign(node, address(inside));
-        assert.match(exempting[0]?.path.join() ?? '', new RegExp(target));
-        assert.deepEqual((await explainForeign(node, address(other))).exempting, []);
-      }
-    });
   });
 });
 
 /** Services in one transaction: a user namespace may not raise the netlink buffer that a transaction must fit in. */
 const PART = { netns: 500, userns: 20 };
-
-const TABLE: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 
 describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, () => {
   for (const { family, kind } of FAMILY_KINDS) {
@@ -133,7 +111,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       // Everything is masqueraded by our own chain here, which must not be taken for somebody else's.
       await lab.sync(policyOf(family, { 'ip-masq-x': 'masqLinkLocal: true\nmasqLinkLocalIPv6: true' }));
       const inside = family === 'IPv4' ? '10.9.0.0/16' : 'fd09::/16';
-      const ip = TABLE[family];
+      const ip = IP[family];
       const type = family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
       await nft(lab, `add set ${ip} nat site { type ${type}; flags interval; elements = { ${inside} }; }`);
       await nft(lab, `add rule ${ip} nat POSTROUTING ${ip} daddr @site masquerade`);
@@ -147,7 +125,7 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
 
     it(`are found whatever names nft gives them (${kind}, ${family})`, async () => {
       await using lab = await createLab(kind, 'nft', family);
-      const at = { family: TABLE[family], table: 'maps' };
+      const at = { family: IP[family], table: 'maps' };
       const hook = { type: 'nat', hook: 'postrouting', prio: 90, policy: 'accept' };
       const odd = 'it is; odd';
       const added = [
@@ -179,17 +157,6 @@ describe('foreign rules of nftables', { skip: !WITH_NETLINK && NEEDS_NETLINK }, 
       assert.deepEqual(
         (await rulesOf(chain)).map(({ text }) => text),
         [line(set)],
-      );
-    });
-
-    it(`are told to be left out in the table of kube-proxy (${kind}, ${family})`, async () => {
-      await using lab = await createLab(kind, 'nft', family);
-      const { script } = NATIVE.find(({ name }) => name.includes('kube-proxy')) ?? { script: '' };
-      await nft(lab, script);
-      const { skipped } = await read(lab);
-      assert.deepEqual(
-        skipped.map((text) => text.replace(/:.*/, '')),
-        [`nftables ${TABLE[family]} kube-proxy`],
       );
     });
 

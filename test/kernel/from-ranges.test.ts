@@ -1,28 +1,34 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { reconcile, removeRules } from '../../lib/agent/reconcile.ts';
+import { removeRules } from '../../lib/agent/reconcile.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
-import type { Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
 import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { owning } from '../lab/owning.ts';
 import { succeed } from '../lab/run.ts';
-import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, isInSync, policyOf, syncOnce } from './support.ts';
-
-const OPTIONS = { chain: CHAIN, randomFully: true, toPorts: [] };
+import {
+  BOX_KINDS,
+  boxHost,
+  CHAIN,
+  DEFAULTS,
+  FAMILIES,
+  type Family,
+  IP,
+  isInSync,
+  policyOf,
+  settle,
+  syncOnce,
+} from './support.ts';
 
 const WORDS = {
   IPv4: {
-    iptables: 'iptables',
-    ip: 'ip',
     inside: '10.0.0.0/8',
     pods: '10.244.0.0/16',
     others: '192.0.2.0/24',
   },
   IPv6: {
-    iptables: 'ip6tables',
-    ip: 'ip6',
     inside: 'fd00::/8',
     pods: 'fd00:244::/64',
     others: '2001:db8::/48',
@@ -40,41 +46,33 @@ const LABS: readonly (readonly [Kind, Family, withNetlink: boolean])[] = [
   ['nftables', 'IPv6', true],
 ];
 
-async function createLab(kind: Kind, family: Family, withNetlink: boolean) {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(BOX_KINDS[0]));
-  const { netlink } = stack.use(await hostNetlink(box, withNetlink));
-  const { host } = boxHost(box, netlink);
-  const open = () =>
-    kind === 'nftables' ? openNftables(OPTIONS, host) : openIptables({ mode: kind, ...OPTIONS }, host);
-  const dataplane = await open();
-  const { iptables, ip, inside, pods, others } = WORDS[family];
-  const owned = stack.move();
-  return {
-    dataplane,
-    /** A new one, which remembers nothing. */
-    another: open,
-    tool: kind === 'nftables' ? 'nft' : `${iptables}-${kind} -t nat`,
-    table: `${ip} ip-masq-agent`,
-    sh: (script: string) => succeed(box.run('sh', ['-ec', script])),
-    /** All rules of the agent, as its tool lists them. */
-    listing: () =>
-      succeed(
-        box.run('sh', [
-          '-ec',
-          kind === 'nftables' ? `nft list tables ${ip}` : `${iptables}-${kind} -t nat -S`,
-        ]),
-      ),
-    anywhere: policyOf(family, { 'ip-masq-a': JSON.stringify({ nonMasqueradeCIDRs: [inside] }) }),
-    limited: policyOf(family, {
-      'ip-masq-a': JSON.stringify({ nonMasqueradeCIDRs: [inside], masqueradeFromCIDRs: [pods, others] }),
-    }),
-    except: policyOf(family, {
-      'ip-masq-a': JSON.stringify({ nonMasqueradeCIDRs: [inside], nonMasqueradeFromCIDRs: [pods, others] }),
-    }),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+const createLab = (kind: Kind, family: Family, withNetlink: boolean) =>
+  owning(async (stack) => {
+    const box = stack.use(await createBox(BOX_KINDS[0]));
+    const { netlink } = stack.use(await hostNetlink(box, withNetlink));
+    const { host } = boxHost(box, netlink);
+    const open = () =>
+      kind === 'nftables' ? openNftables(DEFAULTS, host) : openIptables({ mode: kind, ...DEFAULTS }, host);
+    const { inside, pods, others } = WORDS[family];
+    const tool = kind === 'nftables' ? 'nft' : `${IP[family]}tables-${kind} -t nat`;
+    const sh = (script: string) => succeed(box.run('sh', ['-ec', script]));
+    const policy = (ranges: object) => {
+      const config = JSON.stringify({ nonMasqueradeCIDRs: [inside], ...ranges });
+      return policyOf(family, { 'ip-masq-a': config });
+    };
+    return {
+      dataplane: await open(),
+      /** A new one, which remembers nothing. */
+      another: open,
+      tool,
+      sh,
+      /** All rules of the agent, as its tool lists them. */
+      listing: () => sh(kind === 'nftables' ? `nft list table ${IP[family]} ip-masq-agent` : `${tool} -S`),
+      anywhere: policy({}),
+      limited: policy({ masqueradeFromCIDRs: [pods, others] }),
+      except: policy({ nonMasqueradeFromCIDRs: [pods, others] }),
+    };
+  });
 
 for (const [kind, family, wantsNetlink] of LABS.filter(
   ([kind, family, withNetlink]) =>
@@ -100,7 +98,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
             ],
           }
         : {
-            limited: (_: string, tool: string) => [
+            limited: (tool: string) => [
               `${tool} -F ${CHAIN}-FROM`,
               `${tool} -I ${CHAIN}-FROM -j RETURN`,
               `${tool} -D ${CHAIN} 1`,
@@ -108,7 +106,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
               // As ip-masq-agent v1 writes its chain: the second one stays, and nothing leads to it.
               `printf '*nat\\n:${CHAIN} - [0:0]\\n-A ${CHAIN} -j MASQUERADE\\nCOMMIT\\n' | ${tool.replace(' -t nat', '-restore')} --noflush`,
             ],
-            except: (_: string, tool: string) => [
+            except: (tool: string) => [
               `${tool} -D ${CHAIN} 1`,
               `${tool} -F ${CHAIN}`,
               `${tool} -I ${CHAIN} -j ACCEPT`,
@@ -121,22 +119,20 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
     ] as const)
       it(`are repaired after others have changed what holds ${what}`, async () => {
         await using lab = await createLab(kind, family, withNetlink);
-        const { tool, table, [name]: policy } = lab;
-        const listing = () => lab.sh(kind === 'nftables' ? `nft list table ${table}` : `${tool} -S`);
+        const { tool, [name]: policy } = lab;
         await settle(lab.dataplane, policy);
-        const before = await listing();
-        for (const script of scripts[name](table, tool)) {
-          assert.equal(await isInSync(lab.dataplane, policy), true, script);
+        const before = await lab.listing();
+        for (const script of scripts[name](kind === 'nftables' ? `${IP[family]} ip-masq-agent` : tool)) {
           await lab.sh(script);
           assert.equal(await isInSync(lab.dataplane, policy), false, script);
           await settle(lab.dataplane, policy);
-          assert.equal(await listing(), before, script);
+          assert.equal(await lab.listing(), before, script);
         }
         for (const other of [lab.limited, lab.except, lab.anywhere, policy]) {
           await settle(lab.dataplane, other);
           assert.equal(await syncOnce(await lab.another(), other), undefined);
         }
-        assert.equal(await listing(), before);
+        assert.equal(await lab.listing(), before);
       });
 
     if (kind === 'nftables') return;
@@ -175,7 +171,7 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
         const before = await lab.listing();
         const add =
           rule === unlisted
-            ? `nft 'add rule ${WORDS[family].ip} nat ${second} numgen random mod 2 < 1 accept'`
+            ? `nft 'add rule ${IP[family]} nat ${second} numgen random mod 2 < 1 accept'`
             : `${lab.tool} -A ${second} ${rule}`;
         await lab.sh(`${lab.tool} -N ${second}; ${add}`);
         const { dataplane } = lab;
@@ -251,14 +247,6 @@ for (const [kind, family, wantsNetlink] of LABS.filter(
 }
 
 const RETRY = { timeoutMs: 10_000, signal: new AbortController().signal, onRetry: () => {} };
-const applied = new WeakMap<Dataplane, readonly Policy[]>();
-
-/** Syncs as the agent does: if another program is in the way, it observes again. */
-async function settle(dataplane: Dataplane, policy: Policy): Promise<void> {
-  const options = { ...RETRY, applied: applied.get(dataplane), onApply: () => {} };
-  assert.equal((await reconcile(dataplane, [policy], options)).inSync, true);
-  applied.set(dataplane, [policy]);
-}
 
 async function remove(dataplane: Dataplane, family: Family): Promise<void> {
   await removeRules(dataplane, family, RETRY);

@@ -35,9 +35,10 @@ forEachMode((makeLab, family, mode) => {
   it('leaves the counters alone where nothing differs', async () => {
     await using lab = await makeLab();
     await lab.sync(policy);
-    await sendPacket(lab);
+    const [first] = await rulesOf(lab, CHAIN);
+    await lab.restore(`-R ${CHAIN} 1 ${first} -c 7 420`);
     const counted = await lab.iptables('-v', '-S', CHAIN);
-    assert.match(counted, /-c 1 \d+ -j RETURN/);
+    assert.match(counted, /-c 7 420 -j RETURN/);
     assert.equal(await lab.sync(policy), undefined);
     assert.equal(await lab.iptables('-v', '-S', CHAIN), counted);
   });
@@ -310,28 +311,4 @@ async function assertExact(lab: Lab, policy: Policy): Promise<void> {
   const jumps = (await rulesOf(lab, 'POSTROUTING')).filter((spec) => spec.endsWith(` ${CHAIN}`));
   assert.deepEqual(jumps, [JUMP]);
   assert.equal((await lab.dataplane.observe(lab.family)).plan(policy), undefined);
-}
-
-const INSIDE: Readonly<Record<Family, { readonly here: string; readonly there: string }>> = {
-  IPv4: { here: '10.1.1.1/24', there: '10.1.1.2' },
-  IPv6: { here: 'fd01::1/64', there: 'fd01::2' },
-};
-
-/** Perl is on every Debian; this project's Node may be where the box's user cannot read. */
-const SEND = 'IO::Socket::IP->new(Proto => "udp", PeerHost => shift, PeerPort => 9)->send("x") or die $!';
-
-/** Sends one packet out of the box, to an address that CONFIG leaves alone. */
-async function sendPacket({ box, family }: Lab): Promise<void> {
-  const { here, there } = INSIDE[family];
-  const steps: readonly (readonly [string, ...string[]])[] = [
-    ['ip', 'link', 'add', 'out', 'type', 'veth', 'peer', 'name', 'peer'],
-    ['ip', 'link', 'set', 'peer', 'up'],
-    ['ip', 'link', 'set', 'out', 'up'],
-    ['ip', 'address', 'add', here, 'dev', 'out', ...(family === 'IPv6' ? ['nodad'] : [])],
-    ['perl', '-MIO::Socket::IP', '-e', SEND, there],
-  ];
-  for (const [file, ...args] of steps) {
-    const { code, stderr } = await box.run(file, args);
-    assert.equal(code, 0, stderr);
-  }
 }

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Counts, Dataplane } from '../../lib/dataplane/dataplane.ts';
+import type { Counts } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
-import { createBox } from '../lab/box.ts';
-import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
-import { succeed } from '../lab/run.ts';
-import { BOX_KINDS, boxHost, CHAIN, FAMILIES, type Family, isInSync, policyOf, syncOnce } from './support.ts';
-
-const OPTIONS = { chain: CHAIN, randomFully: true, toPorts: [] };
+import { WITH_NETLINK } from '../lab/netlink.ts';
+import { createNftablesLab, FAMILIES, type Family, isInSync, policyOf, settle, syncOnce } from './support.ts';
 
 /** The agent's table, two entries of the config, and an address that no entry holds. */
 const WORDS = {
@@ -17,29 +12,9 @@ const WORDS = {
   IPv6: { table: 'ip6 ip-masq-agent', entries: ['2001:db8:1::/48', 'fd00::/8'], outside: '2001:db8:ff::9' },
 } as const;
 
-async function createLab() {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(BOX_KINDS[0]));
-  const { netlink } = stack.use(await hostNetlink(box));
-  const { host } = boxHost(box, netlink);
-  const owned = stack.move();
-  return {
-    dataplane: openNftables(OPTIONS, host),
-    /** Runs commands that must succeed; returns what they print. */
-    sh: (script: string) => succeed(box.run('sh', ['-ec', script])),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
-
 function policy(family: Family, ...cidrs: readonly string[]): Policy {
   const text = `{cidrLimit: 5000, nonMasqueradeCIDRs: ${JSON.stringify(cidrs)}}`;
   return policyOf(family, { 'ip-masq-operator': text }, { cidrLimitMax: 5_000 });
-}
-
-/** Brings the policy into the kernel, and reads it back. */
-async function settle(dataplane: Dataplane, wanted: Policy): Promise<void> {
-  await syncOnce(dataplane, wanted);
-  assert.equal(await syncOnce(dataplane, wanted), undefined);
 }
 
 /** What was counted, by the entry. */
@@ -67,7 +42,7 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
       ],
     ] as const) {
       it(`${family}: a change fails as a whole if ${what}, and the next attempt succeeds`, async () => {
-        await using lab = await createLab();
+        await using lab = await createNftablesLab();
         await settle(lab.dataplane, wanted);
         const plan = (await lab.dataplane.observe(family)).plan(change);
         assert.ok(plan);
@@ -76,12 +51,13 @@ describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () =>
         const isRace = (error: unknown) => error instanceof DataplaneError && error.failure === 'raced';
         await assert.rejects(plan.apply(), isRace);
         assert.equal(await lab.sh('nft list ruleset'), before);
-        await settle(lab.dataplane, change);
+        await syncOnce(lab.dataplane, change);
+        assert.equal(await isInSync(lab.dataplane, change), true);
       });
     }
 
     it(`${family}: elements that stay keep their counts, however many come and go`, async () => {
-      await using lab = await createLab();
+      await using lab = await createNftablesLab();
       const cidrs = Array.from({ length: 2_000 }, (_, index) =>
         family === 'IPv4'
           ? `10.${index >> 7}.${2 * (index & 127)}.0/24`

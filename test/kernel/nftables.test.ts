@@ -1,29 +1,22 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
-import { type Box, createBox } from '../lab/box.ts';
 import { DAMAGES } from '../lab/damages.ts';
-import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { RAW_EDITS } from '../lab/raw-edits.ts';
-import { succeed } from '../lab/run.ts';
-import { type BOX_KINDS, boxHost, CHAIN, FAMILY_KINDS, type Family, policyOf, syncOnce } from './support.ts';
-
-interface NftLab extends AsyncDisposable {
-  readonly box: Box;
-  readonly family: Family;
-  readonly dataplane: Dataplane;
-  /** Every command that the dataplane has run, in order. */
-  readonly commands: readonly string[];
-  /** Runs nft, which must succeed; returns its output. */
-  nft(command: string): Promise<string>;
-  /** Observes, plans and applies; the plan, or undefined where nothing differed. */
-  sync(policy: Policy): Promise<Plan | undefined>;
-}
+import {
+  createNftablesLab,
+  FAMILY_KINDS,
+  type Family,
+  IP,
+  isInSync,
+  type NftablesLab,
+  policyOf,
+  settle,
+} from './support.ts';
 
 const CONFIG: Readonly<Record<Family, string>> = {
   IPv4: 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]',
@@ -33,12 +26,11 @@ const MORE: Readonly<Record<Family, string>> = {
   IPv4: 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16, 172.16.0.0/12]',
   IPv6: 'nonMasqueradeCIDRs: [fd00::/8, "2001:db8::/32", "64:ff9b::/96"]',
 };
-const IP: Readonly<Record<Family, string>> = { IPv4: 'ip', IPv6: 'ip6' };
 const TABLE = (family: Family) => `${IP[family]} ip-masq-agent`;
 
 for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
-  const lab = (options?: Partial<RuleOptions>) => createNftLab(kind, family, options);
+  const lab = (options?: Partial<RuleOptions>) => createNftablesLab(kind, options);
 
   describe(`nftables, ${kind}, ${family}`, () => {
     it('makes the table, then has nothing more to do, and starts no program', async () => {
@@ -94,7 +86,7 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
     });
 
     describe('on one node, one after the other,', () => {
-      let node: NftLab;
+      let node: NftablesLab;
       before(async () => {
         node = await lab();
         await node.nft(
@@ -105,14 +97,15 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
 
       for (const [what, { found, script }] of Object.entries(DAMAGES.nftables)) {
         it(`sees and repairs ${what}`, async () => {
-          await settle(node, policy);
-          await succeed(node.box.run('sh', ['-ec', script(family, '')]));
+          await settle(node.dataplane, policy);
+          await node.sh(script(family, ''));
+          // Some delete it too.
           const foreign = async () =>
             (await node.box.run('nft', ['list', 'table', IP[family], 'theirs'])).stdout;
           const before = await foreign();
           assert.deepEqual((await node.sync(policy))?.found, found);
           await assertExact(node, policy);
-          await settle(node, policy);
+          await settle(node.dataplane, policy);
           assert.equal(await foreign(), before);
         });
       }
@@ -122,7 +115,7 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
       await using node = await lab();
       await using netlink = await openNetlink(node.box);
       for (const [what, edit] of RAW_EDITS(family)) {
-        await settle(node, policy);
+        await settle(node.dataplane, policy);
         await netlink.raw([edit]);
         const plan = await node.sync(policy);
         assert.deepEqual(plan?.found, ['rules differ'], what);
@@ -201,51 +194,19 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   });
 }
 
-async function createNftLab(
-  kind: (typeof BOX_KINDS)[number],
-  family: Family,
-  options: Partial<RuleOptions> = {},
-): Promise<NftLab> {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(kind));
-  const { netlink } = stack.use(await hostNetlink(box));
-  const { host, commands } = boxHost(box, netlink);
-  const dataplane = openNftables({ chain: CHAIN, randomFully: true, toPorts: [], ...options }, host);
-  const owned = stack.move();
-  return {
-    box,
-    family,
-    dataplane,
-    commands,
-    nft: async (command) => {
-      const { code, stdout, stderr } = await box.run('nft', ['-f', '-'], { input: `${command}\n` });
-      assert.equal(code, 0, stderr);
-      return stdout;
-    },
-    sync: (policy) => syncOnce(dataplane, policy),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
-
-/** Brings the policy into the kernel, and reads it back. */
-async function settle(node: NftLab, policy: Policy): Promise<void> {
-  await node.sync(policy);
-  assert.equal(await node.sync(policy), undefined);
-}
-
 /** What nft lists on a new node that holds the policy. */
 const listings = new WeakMap<Policy, Promise<string>>();
 
 async function listingOf(policy: Policy): Promise<string> {
-  await using node = await createNftLab('userns', policy.family);
+  await using node = await createNftablesLab('userns');
   await node.sync(policy);
   return await node.nft(`list table ${TABLE(policy.family)}`);
 }
 
 /** Holds what the policy says, letter for letter as a new node would. */
-async function assertExact(node: NftLab, policy: Policy): Promise<void> {
-  assert.equal((await node.dataplane.observe(node.family)).plan(policy), undefined);
+async function assertExact(node: NftablesLab, policy: Policy): Promise<void> {
+  assert.equal(await isInSync(node.dataplane, policy), true);
   const expected = listings.get(policy) ?? listingOf(policy);
   listings.set(policy, expected);
-  assert.equal(await node.nft(`list table ${TABLE(node.family)}`), await expected);
+  assert.equal(await node.nft(`list table ${TABLE(policy.family)}`), await expected);
 }

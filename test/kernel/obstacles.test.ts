@@ -5,7 +5,7 @@ import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
 import { addressFrom } from '../unit/cidr/support.ts';
-import { BOX_KINDS, createLab, FAMILIES, type Lab, policyOf } from './support.ts';
+import { BOX_KINDS, createLab, FAMILIES, IP, type Lab, policyOf } from './support.ts';
 
 /** What another program has made with nft, and the beginning of what is said about it. */
 const OBSTACLES = [
@@ -25,7 +25,7 @@ const OBSTACLES = [
 
 describe('a table nat that another program has changed', { skip: !WITH_NETLINK && 'NETLINK=off' }, () => {
   for (const family of FAMILIES) {
-    const table = `${family === 'IPv4' ? 'ip' : 'ip6'} nat`;
+    const table = `${IP[family]} nat`;
     const policy = policyOf(family, {});
     const nft = async (lab: Lab, ...args: readonly string[]) => {
       const { code, stderr } = await lab.box.run('nft', args);

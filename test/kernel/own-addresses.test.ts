@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createBox } from '../lab/box.ts';
+import { type BoxKind, createBox } from '../lab/box.ts';
 import { succeed } from '../lab/run.ts';
 import { BOX_KINDS } from './support.ts';
 
@@ -41,10 +41,19 @@ const OTHERS = [
   'fd00::1',
 ];
 
+/** What a node says after commands of ip(8). @param asked the addresses to ask about */
+async function nodeWith(kind: BoxKind, commands: readonly string[], asked: readonly string[] = []) {
+  await using box = await createBox(kind);
+  await succeed(box.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
+  const args = ['--input-type=module', '--eval', SCRIPT, ...asked];
+  const { list, ranks, own } = JSON.parse(await succeed(box.run(process.execPath, args)));
+  const ranked = list.map((text: string, index: number) => [text, ranks[index]]);
+  return { list, own, ranks: Object.fromEntries(ranked) as Readonly<Record<string, number>> };
+}
+
 for (const kind of BOX_KINDS)
   describe(`the node's own addresses, ${kind}`, () => {
     it('are those of its links and those made local, and nothing else that it has a route to', async () => {
-      await using box = await createBox(kind);
       const commands = [
         'address add 198.51.100.7/32 dev lo',
         'address add 2001:db8::7/128 dev lo',
@@ -55,29 +64,22 @@ for (const kind of BOX_KINDS)
         'route add 10.0.0.0/8 dev lo',
         'route add unreachable fd00::/64',
       ];
-      await succeed(box.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
-      const args = ['--input-type=module', '--eval', SCRIPT, ...LOCAL, ...OTHERS];
-      const { list, own } = JSON.parse(await succeed(box.run(process.execPath, args)));
+      const { list, own } = await nodeWith(kind, commands, [...LOCAL, ...OTHERS]);
       assert.deepEqual(own, LOCAL);
       // Packets can leave with what is one address.
       assert.deepEqual(list, ['198.51.100.7', '2001:db8::7', '203.0.113.7', '2001:db8:2::7']);
     });
 
     it('are ranked: deprecated is worse than secondary, secondary worse than a host prefix', async () => {
-      await using box = await createBox(kind);
-      const commands = [
+      const { ranks } = await nodeWith(kind, [
         'address add 198.51.100.1/24 dev lo',
         'address add 198.51.100.2/24 dev lo',
         'address add 198.51.100.3/32 dev lo',
         'address add 192.0.2.1/24 dev lo preferred_lft 0',
         'address add 2001:db8::1/64 dev lo',
         'address add 2001:db8::2/128 dev lo preferred_lft 0',
-      ];
-      await succeed(box.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
-      const args = ['--input-type=module', '--eval', SCRIPT];
-      const { list, ranks } = JSON.parse(await succeed(box.run(process.execPath, args)));
-      const ranked = list.map((text: string, index: number) => [text, ranks[index]]);
-      assert.deepEqual(Object.fromEntries(ranked), {
+      ]);
+      assert.deepEqual(ranks, {
         '198.51.100.1': 0,
         '198.51.100.2': 2,
         '198.51.100.3': 1,
@@ -87,37 +89,19 @@ for (const kind of BOX_KINDS)
       });
     });
 
-    for (const [name, link, route] of [
-      [
-        'of a load balancer of GCE',
-        'address add 10.128.0.4/32 dev lo',
-        'route add local 10.128.0.3 dev lo proto 66',
-      ],
-      [
-        'of a load balancer of GCE, of IPv6',
-        'address add 2001:db8::7/128 dev lo',
-        'route add local 2001:db8::3 dev lo proto 66',
-      ],
-      [
-        'beside a deprecated one',
-        'address add 10.0.0.9/32 dev lo preferred_lft 0',
-        'route add local 10.0.0.1 dev lo',
-      ],
-      [
-        'that somebody has added by hand',
-        'address add 10.0.0.9/32 dev lo',
-        'route add local 10.0.0.1/32 dev lo scope host',
-      ],
+    for (const [name, link, made, local = ''] of [
+      ['of a load balancer of GCE', '10.128.0.4', '10.128.0.3', 'proto 66'],
+      ['of a load balancer of GCE, of IPv6', '2001:db8::7', '2001:db8::3', 'proto 66'],
+      ['beside a deprecated one', '10.0.0.9', '10.0.0.1'],
+      ['that somebody has added by hand', '10.0.0.9', '10.0.0.1', 'scope host'],
     ] as const)
       it(`are ranked: any of a link is better than one that only a route makes local, ${name}`, async () => {
-        await using box = await createBox(kind);
-        const input = `${link}\n${route}\n`;
-        await succeed(box.run('ip', ['-batch', '-'], { input }));
-        const args = ['--input-type=module', '--eval', SCRIPT];
-        const { list, ranks } = JSON.parse(await succeed(box.run(process.execPath, args)));
-        assert.equal(list.length, 2);
-        const best = list[ranks.indexOf(Math.min(...ranks))];
-        assert.ok(link.includes(best), best);
-        assert.notEqual(ranks[0], ranks[1]);
+        const lifetime = name === 'beside a deprecated one' ? 'preferred_lft 0' : '';
+        const { ranks } = await nodeWith(kind, [
+          `address add ${link}/${link.includes(':') ? 128 : 32} dev lo ${lifetime}`,
+          `route add local ${made} dev lo ${local}`,
+        ]);
+        const { [link]: better = Number.NaN, [made]: worse = Number.NaN } = ranks;
+        assert.ok(better < worse, JSON.stringify(ranks));
       });
   });

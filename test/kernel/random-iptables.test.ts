@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { secondChain } from '../../lib/dataplane/iptables/chain.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { renderChains } from '../../lib/dataplane/iptables/plan.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { targetOf } from '../../lib/netlink/expressions.ts';
@@ -11,24 +12,33 @@ import type { BoxKind } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
 import { type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
 import { rawNatRules } from '../lab/raw-edits.ts';
+import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { CHAIN, createNetlinkBox, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
+import {
+  CHAIN,
+  createNetlinkBox,
+  DEFAULTS,
+  FAMILY_KINDS,
+  type Family,
+  IP,
+  sync,
+  syncOnce,
+} from './support.ts';
 
 const CHAINS = [CHAIN, secondChain(CHAIN)] as const;
 const POSTROUTING = 'POSTROUTING';
-const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
 
 for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   describe(`iptables in nft mode, ${kind}, ${family}`, () => {
-    it('makes what it makes of an empty kernel, whatever other programs and raw messages have made of it', async (test) => {
+    it('makes what render prints, whatever other programs and raw messages have made of it', async (test) => {
       await using node = await createNode(kind, family);
       await using fresh = await createNode(kind, family);
       let [tried, refused] = [0, 0];
       await fc.assert(
         fc.asyncProperty(fc.array(steps(family), { minLength: 1, maxLength: 3 }), async (all) => {
           await node.empty();
-          await syncOnce(await node.open(OPTIONS), { family, from: [], entries: [] });
+          await syncOnce(await node.open(DEFAULTS), { family, from: [], entries: [] });
           for (const { policy, options, edits } of all) {
             for (const edit of edits) {
               tried += 1;
@@ -41,7 +51,7 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
             assert.equal(again, undefined, again?.script);
             assert.equal((await node.netlink.generation()).id, id);
             await fresh.empty();
-            await syncOnce(await fresh.open(options), policy);
+            await fresh.restore(renderChains([policy], options));
             assert.deepEqual(await node.state(), await fresh.state());
           }
         }),
@@ -68,8 +78,6 @@ function steps(family: Family): fc.Arbitrary<Step> {
   });
 }
 
-const OPTIONS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
-
 async function createNode(kind: BoxKind, family: Family) {
   const owned = await createNetlinkBox(kind);
   const { box, netlink, host } = owned;
@@ -89,6 +97,7 @@ async function createNode(kind: BoxKind, family: Family) {
         throw error;
       }
     },
+    restore: (input: string) => succeed(box.run(`${IP[family]}tables-nft-restore`, ['--noflush'], { input })),
     empty: () => netlink.commit([{ kind: 'delete table', ...nat }]).catch(() => {}),
     /** The rules of the agent's chains, and those of POSTROUTING that lead to the first, without handles and counts. */
     async state() {

@@ -17,7 +17,16 @@ import { hostNetlink, type Netlink, type RawMessage, toText, WITH_NETLINK } from
 import { type Change, changed, changes, rawEdits } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { boxHost, CHAIN, createNetlinkBox, FAMILY_KINDS, type Family, sync, syncOnce } from './support.ts';
+import {
+  boxHost,
+  createNetlinkBox,
+  DEFAULTS,
+  FAMILY_KINDS,
+  type Family,
+  IP,
+  sync,
+  syncOnce,
+} from './support.ts';
 
 for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
   describe(`nftables, ${kind}, ${family}`, () => {
@@ -62,7 +71,7 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
       await fc.assert(
         fc.asyncProperty(fc.array(steps(family), { minLength: 1, maxLength: 4 }), async (all) => {
           await node.empty();
-          await syncOnce(openNftables(OPTIONS, node.host), { family, from: [], entries: [] });
+          await syncOnce(openNftables(DEFAULTS, node.host), { family, from: [], entries: [] });
           for (const { policy, options, edits } of all) {
             for (const edit of edits) {
               tried += 1;
@@ -106,9 +115,6 @@ function steps(family: Family): fc.Arbitrary<Step> {
     edits: fc.array(all, { maxLength: 4 }),
   });
 }
-
-const OPTIONS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
-const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
 
 async function createNode(kind: BoxKind, family: Family) {
   const owned = await createNetlinkBox(kind);

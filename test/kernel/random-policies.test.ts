@@ -2,26 +2,54 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { renderChains } from '../../lib/dataplane/iptables/plan.ts';
+import { carryOut, edits, type Way } from '../lab/edits.ts';
+import { empty, kernelState } from '../lab/kernel-state.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
+import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
-import { createLab, FAMILY_KINDS } from './support.ts';
+import { createLab, FAMILY_KINDS, type Family, IP, sync } from './support.ts';
 
 /** What is read by tools. Over netlink, random-iptables.test.ts reads nft mode back. */
 const MODE = WITH_NETLINK ? 'legacy' : 'nft';
+const WAY: Way = `iptables-${MODE}`;
 
 describe(`iptables in ${MODE} mode, read by tools,`, () => {
   for (const { family, kind } of FAMILY_KINDS)
-    it(`reads back whatever it writes as the same rules, ${kind}, ${family}`, async () => {
+    it(`has what render prints, whatever other programs have made of it, and reads it back, ${kind}, ${family}`, async () => {
       await using lab = await createLab(kind, MODE, family);
+      await using rendered = await createLab(kind, MODE, family);
       await fc.assert(
-        fc.asyncProperty(policies(family), ruleOptions(), async (policy, options) => {
-          const dataplane = await openIptables({ mode: MODE, ...options }, lab.host);
-          const plan = (await dataplane.observe(family)).plan(policy);
-          await plan?.apply();
-          assert.equal((await dataplane.observe(family)).plan(policy), undefined, plan?.script);
-        }),
+        fc.asyncProperty(
+          fc.array(foreignEdits(family), { maxLength: 5 }),
+          policies(family),
+          ruleOptions(),
+          async (foreign, policy, options) => {
+            for (const edit of foreign) await carryOut(lab.box, WAY, edit, []);
+            const dataplane = await openIptables({ mode: MODE, ...options }, lab.host);
+            await sync(dataplane, policy);
+            const again = (await dataplane.observe(family)).plan(policy);
+            assert.equal(again, undefined, again?.script);
+            await empty(rendered.box);
+            const tool = `${IP[family]}tables-${MODE}-restore`;
+            await succeed(rendered.box.run(tool, ['--noflush'], { input: renderChains([policy], options) }));
+            const states = await Promise.all([lab, rendered].map(({ box }) => kernelState(box, WAY)));
+            assert.equal(states[0]?.own, states[1]?.own);
+          },
+        ),
         { numRuns: 10 * RUNS },
       );
     });
 });
+
+/** What a tool does to the agent's chains, or to those that lead there. */
+function foreignEdits(family: Family) {
+  return edits(WAY).filter(
+    (edit) =>
+      edit.protocol === IP[family] &&
+      'iptables' in edit &&
+      // An empty chain can be entered from there; the kernel then refuses MASQUERADE in it.
+      !/^(?:PREROUTING|OUTPUT)$/.test(edit.iptables[1] ?? ''),
+  );
+}

@@ -6,10 +6,13 @@ import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import type { Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
+import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
 import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { owning } from '../lab/owning.ts';
+import { succeed } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { mergedOf } from '../unit/config/support.ts';
 
@@ -23,6 +26,12 @@ export const MODES: readonly IptablesMode[] = WITH_NETLINK ? ['nft', 'legacy'] :
 export const FAMILIES: readonly Family[] = process.env['IPV4_ALONE'] ? ['IPv4'] : ['IPv4', 'IPv6'];
 
 export const CHAIN = 'IP-MASQ-AGENT';
+
+/** What the agent does if no flag says otherwise. */
+export const DEFAULTS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
+
+/** The families as nft(8) names them; the tools of iptables begin so too. */
+export const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
 
 export interface Lab extends AsyncDisposable {
   readonly box: Box;
@@ -64,47 +73,73 @@ export function forEachMode(tests: LabTests): void {
   }
 }
 
-export async function createLab(
+export const createLab = (
   kind: BoxKind,
   mode: IptablesMode,
   family: Family,
   options: Partial<RuleOptions> = {},
-): Promise<Lab> {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(kind));
-  const { netlink } = stack.use(await hostNetlink(box));
-  const { host, commands } = boxHost(box, netlink);
-  const dataplane = await openIptables(
-    { mode, chain: CHAIN, randomFully: true, toPorts: [], ...options },
-    host,
-  );
-  const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${mode}`;
-  const must = async (file: string, args: readonly string[], input?: string) => {
-    const { code, stdout, stderr } = await box.run(file, args, input === undefined ? {} : { input });
-    assert.equal(code, 0, `${file} ${args.join(' ')}: ${stderr}`);
-    return stdout;
-  };
-  const owned = stack.move();
-  return {
-    box,
-    host,
-    commands,
-    dataplane,
-    mode,
-    family,
-    iptables: (...args) => must(command, ['-t', 'nat', ...args]),
-    restore: async (...lines) => {
-      await must(`${command}-restore`, ['--noflush'], ['*nat', ...lines, 'COMMIT', ''].join('\n'));
-    },
-    sync: (policy) => syncOnce(dataplane, policy),
-    remove: async () => {
-      const plan = (await dataplane.observe(family)).planRemoval();
-      await plan?.apply();
-      return plan;
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
+): Promise<Lab> =>
+  owning(async (stack) => {
+    const box = stack.use(await createBox(kind));
+    const { netlink } = stack.use(await hostNetlink(box));
+    const { host, commands } = boxHost(box, netlink);
+    const dataplane = await openIptables({ mode, ...DEFAULTS, ...options }, host);
+    const command = `${IP[family]}tables-${mode}`;
+    return {
+      box,
+      host,
+      commands,
+      dataplane,
+      mode,
+      family,
+      iptables: (...args) => succeed(box.run(command, ['-t', 'nat', ...args])),
+      restore: async (...lines) => {
+        const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
+        await succeed(box.run(`${command}-restore`, ['--noflush'], { input }));
+      },
+      sync: (policy) => syncOnce(dataplane, policy),
+      remove: async () => {
+        const plan = (await dataplane.observe(family)).planRemoval();
+        await plan?.apply();
+        return plan;
+      },
+    };
+  });
+
+export interface NftablesLab extends AsyncDisposable {
+  readonly box: Box;
+  readonly dataplane: Dataplane;
+  /** Every command that the dataplane has run, in order. */
+  readonly commands: readonly string[];
+  /** Another dataplane, which remembers nothing. */
+  open(options: Partial<RuleOptions>): Dataplane;
+  /** Runs a script of sh, or of nft, which must succeed; returns its output. */
+  sh(script: string): Promise<string>;
+  nft(script: string): Promise<string>;
+  /** Observes, plans and applies; the plan, or undefined where nothing differed. */
+  sync(policy: Policy): Promise<Plan | undefined>;
 }
+
+export const createNftablesLab = (
+  kind: BoxKind = kindOf(0),
+  options: Partial<RuleOptions> = {},
+): Promise<NftablesLab> =>
+  owning(async (stack) => {
+    const box = stack.use(await createBox(kind));
+    const { netlink } = stack.use(await hostNetlink(box));
+    const { host, commands } = boxHost(box, netlink);
+    const open = (more: Partial<RuleOptions>) => openNftables({ ...DEFAULTS, ...options, ...more }, host);
+    const dataplane = open({});
+    return {
+      box,
+      dataplane,
+      commands,
+      open,
+      sh: (script) => succeed(box.run('sh', ['-ec', script])),
+      nft: (script) => succeed(box.run('nft', ['-f', '-'], { input: `${script}\n` })),
+      sync: (policy) => syncOnce(dataplane, policy),
+    };
+  });
 
 /** Observes and plans, then applies; the plan, or undefined if nothing differed. */
 export async function syncOnce(dataplane: Dataplane, policy: Policy): Promise<Plan | undefined> {
@@ -128,15 +163,20 @@ export async function isInSync(dataplane: Dataplane, policy: Policy): Promise<bo
   return (await dataplane.observe(policy.family)).plan(policy) === undefined;
 }
 
-/** A box, what reads and changes nf_tables in it, and the host that a dataplane in it has. */
-export async function createNetlinkBox(kind: BoxKind) {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox(kind));
-  const netlink = stack.use(await openNetlink(box));
-  const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
-  const owned = stack.move();
-  return { box, netlink, host, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+/** Brings the policy into the kernel as the agent does, and reads it back. */
+export async function settle(dataplane: Dataplane, policy: Policy): Promise<void> {
+  await sync(dataplane, policy);
+  assert.equal(await isInSync(dataplane, policy), true);
 }
+
+/** A box, what reads and changes nf_tables in it, and the host that a dataplane in it has. */
+export const createNetlinkBox = (kind: BoxKind) =>
+  owning(async (stack) => {
+    const box = stack.use(await createBox(kind));
+    const netlink = stack.use(await openNetlink(box));
+    const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
+    return { box, netlink, host };
+  });
 
 /** The inside of the box as a dataplane sees it. */
 export function boxHost(

@@ -65,7 +65,7 @@ const SUBJECTS: readonly Subject[] = [
   {
     title: 'an address of the node in a range',
     file: 'test/packets/node-addresses.test.ts',
-    tests: (kind) => RegExp(`: ${kind} $`),
+    tests: (kind) => RegExp(`^packets leave .*: ${kind}(?: |$)`),
     needsIPv6: true,
   },
   {
@@ -76,12 +76,12 @@ const SUBJECTS: readonly Subject[] = [
   {
     title: '`--random-fully=tcp`',
     file: 'test/packets/ports.test.ts',
-    tests: (kind) => RegExp(`only for the protocols .*: ${kind}$`),
+    tests: (kind) => RegExp(`^the source port ${kind} is another only for the protocols`),
   },
   {
     title: 'drift is repaired at once',
     file: 'test/e2e/drift.test.ts',
-    tests: (kind) => RegExp(`${flagOf(kind)} is repaired.*: by drift$`),
+    tests: (kind) => RegExp(`${flagOf(kind)} is repaired.*: by kernel$`),
     kinds: WATCHED,
   },
   {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { hold } from './holder.ts';
 import { addNamespace, deleteNamespace } from './named.ts';
+import { owning } from './owning.ts';
 import { killAllIn } from './processes.ts';
 import { type Command, type Environment, type RunOptions, type RunResult, run, succeed } from './run.ts';
 import { IS_ROOT, NOBODY, requireOpenPath } from './user.ts';
@@ -54,16 +55,6 @@ export async function createNeighbour(box: Box): Promise<HeldBox> {
 
 type BareBox = Omit<Box, typeof Symbol.asyncDispose>;
 type BareHeldBox = Omit<HeldBox, typeof Symbol.asyncDispose>;
-
-/** What was made goes away again with the box, or at once where the making fails. */
-async function owning<Made extends BareBox>(
-  make: (stack: AsyncDisposableStack) => Promise<Made>,
-): Promise<Made & Pick<Box, typeof Symbol.asyncDispose>> {
-  await using stack = new AsyncDisposableStack();
-  const box = await make(stack);
-  const owned = stack.move();
-  return { ...box, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
 
 async function createEnvironment(forNobody: boolean, stack: AsyncDisposableStack): Promise<Environment> {
   const dir = await mkdtemp(join(tmpdir(), 'ip-masq-box-'));

@@ -1,5 +1,5 @@
 /** Holds connections open, in the box that it is in, and never reads from them. */
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { answer } from './helper.ts';
 
 /** Opens a connection for each text, which is all that it sends. */
@@ -10,21 +10,13 @@ export interface Cling {
   readonly again?: boolean;
 }
 
-/** How many of all connections so far the other side has not closed. */
-export interface Clung {
-  readonly open: number;
-}
-
-const sockets: Socket[] = [];
-
-answer<Cling, Clung>(async ({ port, texts, again = false }) => {
+answer<Cling, true>(async ({ port, texts, again = false }) => {
   await Promise.all(texts.map((text) => open(port, text, again)));
-  return { open: sockets.filter(({ closed, readyState }) => !closed && readyState !== 'closed').length };
+  return true;
 });
 
 async function open(port: number, text: string, again: boolean): Promise<void> {
   const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {});
   if (again) socket.on('close', () => open(port, text, again)).resume();
-  else sockets.push(socket);
   await new Promise<void>((resolve) => socket.on('close', resolve).write(text, () => resolve()));
 }

@@ -3,8 +3,6 @@ import { answer } from './helper.ts';
 
 export interface Fetch {
   readonly url: string;
-  /** The header of that name. */
-  readonly accept?: string;
   /** How long to wait for the answer, in milliseconds. */
   readonly timeout?: number;
 }
@@ -15,10 +13,10 @@ export interface Fetched {
   readonly body: string;
 }
 
-answer<Fetch, Fetched>(async ({ url, accept = '*/*', timeout = 10_000 }) => {
+answer<Fetch, Fetched>(async ({ url, timeout = 10_000 }) => {
   try {
     // Kept connections would be reset by a server that is started anew on the same port.
-    const headers = { accept, connection: 'close' };
+    const headers = { connection: 'close' };
     const response = await fetch(url, { headers, signal: AbortSignal.timeout(timeout) });
     return { status: response.status, body: await response.text() };
   } catch (error) {

@@ -6,6 +6,7 @@ import { ipsetsIn } from '../../lib/dataplane/iptables/extensions.ts';
 import { iptablesRule } from '../../lib/dataplane/iptables/nft-rule.ts';
 import { type Box, createBox } from './box.ts';
 import { openNetlink } from './netlink.ts';
+import { owning } from './owning.ts';
 
 /** Rules of one table. */
 interface RuleGroup {
@@ -69,43 +70,41 @@ export interface RuleLab extends AsyncDisposable {
 }
 
 /** @param path the tools to use */
-export async function createRuleLab(path: ToolPath = (tool) => tool): Promise<RuleLab> {
-  await using stack = new AsyncDisposableStack();
-  const box = stack.use(await createBox());
-  const netlink = stack.use(await openNetlink(box));
-  const ipsets = new Set<string>();
-  const owned = stack.move();
-  return {
-    async compare(context, group) {
-      const { family, table, rules } = group;
-      for (const set of setsIn(rules)) {
-        if (!ipsets.has(set)) await netlink.createIpset(family, set);
-        ipsets.add(set);
-      }
-      const loaded = await load(box, context, group, path);
-      const printed = await print(box, group, path);
-      const read = await netlink.rules({ family, table });
-      assert.deepEqual([printed.length, read.length], [loaded.length, loaded.length]);
-      const names = new Map<number, string>();
-      for (const index of new Set(read.flatMap(({ expressions }) => ipsetsIn(expressions))))
-        names.set(index, (await netlink.ipsetName(index)) ?? '');
-      const texts = read.map((rule) => {
-        const { spec, isExact } = iptablesRule(family, rule, names);
-        return isExact ? `-A ${rule.chain} ${spec}`.trimEnd() : `-A ${rule.chain} ${WITHOUT_WORDS}`;
-      });
-      const expected = byChain(printed);
-      for (const [chain, lines = []] of Object.entries(byChain(texts))) {
-        const known = (expected[chain] ?? []).map((line, index) => {
-          const isUnknown = lines[index]?.endsWith(WITHOUT_WORDS) === true && MAY_LACK_WORDS.test(line);
-          return isUnknown ? lines[index] : line;
+export const createRuleLab = (path: ToolPath = (tool) => tool): Promise<RuleLab> =>
+  owning(async (stack) => {
+    const box = stack.use(await createBox());
+    const netlink = stack.use(await openNetlink(box));
+    const ipsets = new Set<string>();
+    return {
+      async compare(context, group) {
+        const { family, table, rules } = group;
+        for (const set of setsIn(rules)) {
+          if (!ipsets.has(set)) await netlink.createIpset(family, set);
+          ipsets.add(set);
+        }
+        const loaded = await load(box, context, group, path);
+        const printed = await print(box, group, path);
+        const read = await netlink.rules({ family, table });
+        assert.deepEqual([printed.length, read.length], [loaded.length, loaded.length]);
+        const names = new Map<number, string>();
+        for (const index of new Set(read.flatMap(({ expressions }) => ipsetsIn(expressions))))
+          names.set(index, (await netlink.ipsetName(index)) ?? '');
+        const texts = read.map((rule) => {
+          const { spec, isExact } = iptablesRule(family, rule, names);
+          return isExact ? `-A ${rule.chain} ${spec}`.trimEnd() : `-A ${rule.chain} ${WITHOUT_WORDS}`;
         });
-        assert.deepEqual(lines, known);
-      }
-      return printed;
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+        const expected = byChain(printed);
+        for (const [chain, lines = []] of Object.entries(byChain(texts))) {
+          const known = (expected[chain] ?? []).map((line, index) => {
+            const isUnknown = lines[index]?.endsWith(WITHOUT_WORDS) === true && MAY_LACK_WORDS.test(line);
+            return isUnknown ? lines[index] : line;
+          });
+          assert.deepEqual(lines, known);
+        }
+        return printed;
+      },
+    };
+  });
 
 const toolOf = (family: Family) => (family === 'IPv4' ? 'iptables-nft' : 'ip6tables-nft');
 

@@ -34,6 +34,15 @@ export async function kernelState(box: Box, ...ways: readonly Way[]): Promise<Ke
   };
 }
 
+/** Deletes all rules of all programs. */
+export async function empty(box: Box): Promise<void> {
+  const legacy = ['iptables-legacy-restore', 'ip6tables-legacy-restore'];
+  await Promise.all([
+    box.run('nft', ['flush', 'ruleset']),
+    ...legacy.map((tool) => box.run(tool, [], { input: '*nat\nCOMMIT\n' })),
+  ]);
+}
+
 async function familyState(box: Box, way: Way, protocol: Protocol): Promise<KernelState> {
   if (way === 'nftables') {
     const { stdout } = await box.run('nft', ['list', 'table', protocol, 'ip-masq-agent']);

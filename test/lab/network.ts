@@ -1,5 +1,6 @@
 import { type Box, createNeighbour, type HeldBox } from './box.ts';
 import { HAS_IPV6 } from './ipv6.ts';
+import { owning } from './owning.ts';
 import { succeed } from './run.ts';
 import { type Seen, type Sender, startWitness, type Witness } from './volley.ts';
 
@@ -33,28 +34,26 @@ export const UPLINK_NETWORK = { IPv4: '192.0.2.0/24', IPv6: '2001:db8::/64' } as
  *
  * @param prefixes where every packet to the outside arrives, whatever its address; the networks of pod and node are exempt.
  */
-export async function createNetwork(node: Box, prefixes: readonly string[] = EVERYWHERE): Promise<Network> {
-  await using stack = new AsyncDisposableStack();
-  const pod = stack.use(await createNeighbour(node));
-  const outside = stack.use(await createNeighbour(node));
-  await setUpLinks(node, pod, outside, prefixes);
-  const witness = stack.use(await startWitness(outside));
-  const { sourcesSeen } = stack.use(await witness.openSender(pod));
-  const owned = stack.move();
-  return {
-    node,
-    pod,
-    outside,
-    witness,
-    sourcesSeen,
-    async sourceSeen(destination) {
-      const [seen] = await sourcesSeen([destination]);
-      if (seen === undefined) throw new Error('one packet has one source');
-      return seen;
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+export const createNetwork = (node: Box, prefixes: readonly string[] = EVERYWHERE): Promise<Network> =>
+  owning(async (stack) => {
+    const pod = stack.use(await createNeighbour(node));
+    const outside = stack.use(await createNeighbour(node));
+    await setUpLinks(node, pod, outside, prefixes);
+    const witness = stack.use(await startWitness(outside));
+    const { sourcesSeen } = stack.use(await witness.openSender(pod));
+    return {
+      node,
+      pod,
+      outside,
+      witness,
+      sourcesSeen,
+      async sourceSeen(destination) {
+        const [seen] = await sourcesSeen([destination]);
+        if (seen === undefined) throw new Error('one packet has one source');
+        return seen;
+      },
+    };
+  });
 
 async function setUpLinks(
   node: Box,

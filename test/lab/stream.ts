@@ -1,5 +1,6 @@
 import type { Box } from './box.ts';
 import { startHelper } from './helper.ts';
+import { owning } from './owning.ts';
 import type { Advance } from './streamer.ts';
 import type { Seen } from './volley.ts';
 
@@ -25,20 +26,18 @@ export interface Streams extends AsyncDisposable {
 /** Several packets' worth. */
 const STEP_BYTES = 16_384;
 
-export async function startStreams(from: Box, to: Box): Promise<Streams> {
-  await using stack = new AsyncDisposableStack();
-  const reflector = stack.use(
-    await startHelper<true, readonly Seen[]>(to, new URL('reflector.ts', import.meta.url)),
-  );
-  const streamer = stack.use(
-    await startHelper<Advance, StreamState>(from, new URL('streamer.ts', import.meta.url)),
-  );
-  await reflector.ask(true); // it listens
-  const owned = stack.move();
-  return {
-    advance: (destinations) =>
-      Promise.all(destinations.map((destination) => streamer.ask({ destination, bytes: STEP_BYTES }))),
-    accepted: () => reflector.ask(true),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+export const startStreams = (from: Box, to: Box): Promise<Streams> =>
+  owning(async (stack) => {
+    const reflector = stack.use(
+      await startHelper<true, readonly Seen[]>(to, new URL('reflector.ts', import.meta.url)),
+    );
+    const streamer = stack.use(
+      await startHelper<Advance, StreamState>(from, new URL('streamer.ts', import.meta.url)),
+    );
+    await reflector.ask(true); // it listens
+    return {
+      advance: (destinations) =>
+        Promise.all(destinations.map((destination) => streamer.ask({ destination, bytes: STEP_BYTES }))),
+      accepted: () => reflector.ask(true),
+    };
+  });

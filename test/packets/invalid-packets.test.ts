@@ -10,11 +10,10 @@ import { compilePolicy } from '../../lib/policy/policy.ts';
 import { eventually } from '../e2e/support.ts';
 import { FAMILIES, type Family } from '../kernel/support.ts';
 import type { Box } from '../lab/box.ts';
-import type { Deed } from '../lab/conntracker.ts';
-import { startHelper } from '../lab/helper.ts';
+import { startTracker } from '../lab/helpers.ts';
 import { readLines } from '../lab/lines.ts';
-import { fromText, toText } from '../lab/netlink.ts';
 import { NODE, POD } from '../lab/network.ts';
+import { owning } from '../lab/owning.ts';
 import { succeed } from '../lab/run.ts';
 import { STREAM_PORT, startStreams } from '../lab/stream.ts';
 import { configOf, createPacketLab, NFTABLES, NO_NFTABLES, sync } from './support.ts';
@@ -205,107 +204,103 @@ function outsiders(family: Family, net: number, count: number): readonly string[
   return Array.from({ length: count }, (_, index) => `${start}${index + 1}`);
 }
 
-async function createInvalidLab(invalidPackets: InvalidPackets) {
-  await using stack = new AsyncDisposableStack();
-  const { network, host, dataplane } = stack.use(await createPacketLab(NFTABLES, { invalidPackets }));
-  const { node, pod, outside } = network;
-  const tracker = stack.use(
-    await startHelper<string, string>(node, new URL('../lab/conntracker.ts', import.meta.url)),
-  );
-  const ask = async (deed: Deed) => fromText(await tracker.ask(toText(deed)));
-  const tcpFlows = async () => {
-    const flows = (await ask({ kind: 'read' })) as readonly Flow[];
-    return flows.filter(({ protocol }) => protocol === 6);
-  };
-  /** Lets an entry live for so many seconds after its last packet. */
-  const keepFor = (seconds: string) => node.run('tee', [ESTABLISHED_TIMEOUT], { input: seconds });
-  await sync(dataplane, CONFIG);
-  for (const family of FAMILIES)
-    await succeed(pod.run('ip', ['address', 'add', ELSEWHERE[family], 'dev', 'lo']));
-  await succeed(outside.run('nft', ['-f', '-'], { input: WITNESS }));
-  const seen = async (what: Counter): Promise<Numbers> => {
-    const { nftables } = JSON.parse(await succeed(outside.run('nft', ['-j', 'list', 'counters'])));
-    const counters: readonly { readonly name: string; readonly packets: number }[] = nftables.flatMap(
-      ({ counter }: { counter?: object }) => counter ?? [],
-    );
-    return numbers((family) => counters.find(({ name }) => name === what + family)?.packets ?? Number.NaN);
-  };
-  const allCounts = async (): Promise<readonly RuleCount[]> => {
-    const all = FAMILIES.map((family) => dataplane.count(compilePolicy(CONFIG, family)));
-    return (await Promise.all(all)).flatMap(({ rules }) => rules);
-  };
-  const counts = async () => (await allCounts()).filter(({ countedAs }) => countedAs === 'invalid');
-  const owned = stack.move();
-  return {
-    seen,
-    /** What the agent's rules have counted of packets that conntrack refuses, by rule. */
-    counts,
-    /** How many packets the elements of the sets have counted, as the first ones of connections to what is inside. */
-    async toInside() {
-      const elements = (await allCounts()).filter(({ entry }) => entry !== undefined);
-      return elements.reduce((sum, { packets }) => sum + packets, 0n);
-    },
-    async counted(): Promise<Numbers> {
-      const all = await counts();
-      return numbers((family) => Number(all[FAMILIES.indexOf(family)]?.packets));
-    },
-    /** Opens ordinary connections, and asserts that each is masqueraded. */
-    async connect() {
-      for (const family of FAMILIES) {
-        const sources = await network.sourcesSeen(outsiders(family, 1, ORDINARY), { protocol: 'tcp' });
-        assert.deepEqual([...new Set(sources.map(({ address }) => address))], [NODE[family]]);
-      }
-    },
-    /** Makes the pod send what conntrack refuses: stray packets, the ends of expired connections, and what is under way. */
-    async refuse() {
-      for (const family of FAMILIES)
-        for (const flags of [RST, FIN_ACK]) await send(pod, flags, POD[family], outsiders(family, 2, STRAYS));
-      await using streams = await startStreams(pod, outside);
-      const idle = FAMILIES.flatMap((family) => outsiders(family, 3, IDLE));
-      await succeed(keepFor('5'));
-      await using held = await hold(pod, idle);
-      await eventually(
-        async () => (await tcpFlows()).every(({ tcpState }) => tcpState !== ESTABLISHED),
-        () => 'the entries of idle connections to expire',
+const createInvalidLab = (invalidPackets: InvalidPackets) =>
+  owning(async (stack) => {
+    const { network, host, dataplane } = stack.use(await createPacketLab(NFTABLES, { invalidPackets }));
+    const { node, pod, outside } = network;
+    const tracker = stack.use(await startTracker(node));
+    const tcpFlows = async () => {
+      const flows = await tracker.ask<readonly Flow[]>({ kind: 'read' });
+      return flows.filter(({ protocol }) => protocol === 6);
+    };
+    /** Lets an entry live for so many seconds after its last packet. */
+    const keepFor = (seconds: string) => node.run('tee', [ESTABLISHED_TIMEOUT], { input: seconds });
+    await sync(dataplane, CONFIG);
+    for (const family of FAMILIES)
+      await succeed(pod.run('ip', ['address', 'add', ELSEWHERE[family], 'dev', 'lo']));
+    await succeed(outside.run('nft', ['-f', '-'], { input: WITNESS }));
+    const seen = async (what: Counter): Promise<Numbers> => {
+      const { nftables } = JSON.parse(await succeed(outside.run('nft', ['-j', 'list', 'counters'])));
+      const counters: readonly { readonly name: string; readonly packets: number }[] = nftables.flatMap(
+        ({ counter }: { counter?: object }) => counter ?? [],
       );
-      await succeed(keepFor('60'));
-      const busy = FAMILIES.flatMap((family) => outsiders(family, 4, BUSY));
-      await streams.advance(busy);
-      for (const flow of await tcpFlows()) await ask({ kind: 'delete', flow });
-      await held.end();
-      await Promise.allSettled([streams.advance(busy)]);
-    },
-    /** Sends such packets that the agent leaves alone, and waits until all have arrived. */
-    async sendOthers() {
-      for (const family of FAMILIES) {
-        for (const flags of [RST, FIN_ACK]) {
-          await send(pod, flags, POD[family], INSIDE[family]);
-          await send(node, flags, NODE[family], outsiders(family, 5, STRAYS));
-          await send(pod, flags, ELSEWHERE[family], outsiders(family, 6, STRAYS));
+      return numbers((family) => counters.find(({ name }) => name === what + family)?.packets ?? Number.NaN);
+    };
+    const allCounts = async (): Promise<readonly RuleCount[]> => {
+      const all = FAMILIES.map((family) => dataplane.count(compilePolicy(CONFIG, family)));
+      return (await Promise.all(all)).flatMap(({ rules }) => rules);
+    };
+    const counts = async () => (await allCounts()).filter(({ countedAs }) => countedAs === 'invalid');
+    return {
+      seen,
+      /** What the agent's rules have counted of packets that conntrack refuses, by rule. */
+      counts,
+      /** How many packets the elements of the sets have counted, as the first ones of connections to what is inside. */
+      async toInside() {
+        const elements = (await allCounts()).filter(({ entry }) => entry !== undefined);
+        return elements.reduce((sum, { packets }) => sum + packets, 0n);
+      },
+      async counted(): Promise<Numbers> {
+        const all = await counts();
+        return numbers((family) => Number(all[FAMILIES.indexOf(family)]?.packets));
+      },
+      /** Opens ordinary connections, and asserts that each is masqueraded. */
+      async connect() {
+        for (const family of FAMILIES) {
+          const sources = await network.sourcesSeen(outsiders(family, 1, ORDINARY), { protocol: 'tcp' });
+          assert.deepEqual([...new Set(sources.map(({ address }) => address))], [NODE[family]]);
         }
-      }
-      const sent = { inside: 2 * INSIDE.IPv4.length, node: 2 * STRAYS, elsewhere: 2 * STRAYS } as const;
-      for (const what of ['inside', 'node', 'elsewhere'] as const)
+      },
+      /** Makes the pod send what conntrack refuses: stray packets, the ends of expired connections, and what is under way. */
+      async refuse() {
+        for (const family of FAMILIES)
+          for (const flags of [RST, FIN_ACK])
+            await send(pod, flags, POD[family], outsiders(family, 2, STRAYS));
+        await using streams = await startStreams(pod, outside);
+        const idle = FAMILIES.flatMap((family) => outsiders(family, 3, IDLE));
+        await succeed(keepFor('5'));
+        await using held = await hold(pod, idle);
         await eventually(
-          async () =>
-            isDeepStrictEqual(
-              await seen(what),
-              numbers(() => sent[what]),
-            ),
-          () => `${sent[what]} packets to arrive: ${what}`,
+          async () => (await tcpFlows()).every(({ tcpState }) => tcpState !== ESTABLISHED),
+          () => 'the entries of idle connections to expire',
         );
-    },
-    /** Flushes one of the agent's chains, and lets the agent repair it. */
-    async repair(chain: string) {
-      for (const family of FAMILIES) {
-        const { code } = await host.run('nft', ['flush', 'chain', WORD[family], 'ip-masq-agent', chain]);
-        assert.equal(code, 0);
-      }
-      await sync(dataplane, CONFIG);
-    },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+        await succeed(keepFor('60'));
+        const busy = FAMILIES.flatMap((family) => outsiders(family, 4, BUSY));
+        await streams.advance(busy);
+        for (const flow of await tcpFlows()) await tracker.ask({ kind: 'delete', flow });
+        await held.end();
+        await Promise.allSettled([streams.advance(busy)]);
+      },
+      /** Sends such packets that the agent leaves alone, and waits until all have arrived. */
+      async sendOthers() {
+        for (const family of FAMILIES) {
+          for (const flags of [RST, FIN_ACK]) {
+            await send(pod, flags, POD[family], INSIDE[family]);
+            await send(node, flags, NODE[family], outsiders(family, 5, STRAYS));
+            await send(pod, flags, ELSEWHERE[family], outsiders(family, 6, STRAYS));
+          }
+        }
+        const sent = { inside: 2 * INSIDE.IPv4.length, node: 2 * STRAYS, elsewhere: 2 * STRAYS } as const;
+        for (const what of ['inside', 'node', 'elsewhere'] as const)
+          await eventually(
+            async () =>
+              isDeepStrictEqual(
+                await seen(what),
+                numbers(() => sent[what]),
+              ),
+            () => `${sent[what]} packets to arrive: ${what}`,
+          );
+      },
+      /** Flushes one of the agent's chains, and lets the agent repair it. */
+      async repair(chain: string) {
+        for (const family of FAMILIES) {
+          const { code } = await host.run('nft', ['flush', 'chain', WORD[family], 'ip-masq-agent', chain]);
+          assert.equal(code, 0);
+        }
+        await sync(dataplane, CONFIG);
+      },
+    };
+  });
 
 const WORD = { IPv4: 'ip', IPv6: 'ip6' } as const;
 

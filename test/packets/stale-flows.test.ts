@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { METRIC_PREFIX } from '../../lib/status/metrics.ts';
-import { createNode, eventually, type NodeLab, type RunningAgent, SERVED } from '../e2e/support.ts';
+import { answers, createNode, eventually, type NodeLab, type RunningAgent, SERVED } from '../e2e/support.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { owning } from '../lab/owning.ts';
 import { type Streams, startStreams } from '../lab/stream.ts';
 import { DATAPLANES, NO_LAB } from './support.ts';
 
@@ -78,9 +79,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
       );
       await agent.stop();
     });
-  }
 
-  for (const { name, flags } of WITH_NETLINK) {
     it(`are deleted by a restart with --stale-flows=delete-udp, which changes no rules: ${name}`, async () => {
       await using lab = await createLab();
       const { node } = lab;
@@ -105,10 +104,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
     const agent = node.start('--backend=nftables', '--enable-ipv6', SERVED, '--stale-flows=delete-udp');
     await agent.logged(/metrics, probes and status on/);
     // Behind the first look at flows, which the start causes.
-    await eventually(
-      async () => /stale_flows\{/.test(await node.metrics()),
-      () => agent.log(),
-    );
+    await answers(node, '/metrics', /stale_flows\{/);
     agent.kill('SIGSTOP');
     await node.run('nft', 'delete table ip ip-masq-agent; delete table ip6 ip-masq-agent');
     await lab.beginFlows();
@@ -133,10 +129,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
       await agent.logged(/metrics, probes and status on/);
       if (told) await agent.logged(/--stale-flows=\S+ has no effect: it needs netlink, and not legacy mode/);
       await volume.swap({ 'ip-masq-a': OPPOSITE });
-      await eventually(
-        async () => /syncs_total\{family="IPv6",result="changed"\} 2$/m.test(await lab.node.metrics()),
-        () => 'a second change',
-      );
+      await answers(lab.node, '/metrics', /syncs_total\{family="IPv6",result="changed"\} 2$/m);
       await hasStale(lab.node, {});
       assert.doesNotMatch(agent.log(), /still \w+ the verdict/);
       assert.equal(/has no effect/.test(agent.log()), told, flags.join(' '));
@@ -156,45 +149,43 @@ interface Lab extends AsyncDisposable {
   sources(): Promise<readonly string[]>;
 }
 
-async function createLab(): Promise<Lab> {
-  await using stack = new AsyncDisposableStack();
-  const node = stack.use(await createNode());
-  const network = stack.use(await createNetwork(node.box));
-  const streams = stack.use(await startStreams(network.pod, network.outside));
-  const fromNode = stack.use(await network.witness.openSender(network.node));
-  // As kube-proxy does: with its rules the kernel tracks connections, and flows are bound to their addresses.
-  await node.nft(`table inet service {
+const createLab = (): Promise<Lab> =>
+  owning(async (stack) => {
+    const node = stack.use(await createNode());
+    const network = stack.use(await createNetwork(node.box));
+    const streams = stack.use(await startStreams(network.pod, network.outside));
+    const fromNode = stack.use(await network.witness.openSender(network.node));
+    // As kube-proxy does: with its rules the kernel tracks connections, and flows are bound to their addresses.
+    await node.nft(`table inet service {
   chain prerouting { type nat hook prerouting priority dstnat; ip daddr ${SERVICE} dnat ip to ${BACKEND}; }
   chain postrouting { type nat hook postrouting priority srcnat; ct state new counter; }
 }`);
-  const udp = async () => {
-    const sources: string[] = [];
-    for (const family of ['IPv4', 'IPv6'] as const) {
-      const source = { address: POD[family], port: 29_000 };
-      const seen = await network.sourcesSeen([OUTSIDE[family], INSIDE[family]], { source });
-      sources.push(...seen.map(({ address }) => address));
-    }
-    return [0, 2, 1, 3].map((index) => sources[index] ?? '');
-  };
-  const owned = stack.move();
-  return {
-    node,
-    network,
-    streams,
-    beginFlows: async () => {
-      assert.deepEqual(await udp(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
-      await streams.advance([OUTSIDE.IPv4]);
-      await streams.advance([OUTSIDE.IPv6]);
-      await network.sourcesSeen([SERVICE], { source: { address: POD.IPv4, port: 29_000 } });
+    const udp = async () => {
+      const sources: string[] = [];
       for (const family of ['IPv4', 'IPv6'] as const) {
-        const source = { address: NODE[family], port: 29_000 };
-        await fromNode.sourcesSeen([OUTSIDE[family], INSIDE[family]], { source });
+        const source = { address: POD[family], port: 29_000 };
+        const seen = await network.sourcesSeen([OUTSIDE[family], INSIDE[family]], { source });
+        sources.push(...seen.map(({ address }) => address));
       }
-    },
-    sources: udp,
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
+      return [0, 2, 1, 3].map((index) => sources[index] ?? '');
+    };
+    return {
+      node,
+      network,
+      streams,
+      beginFlows: async () => {
+        assert.deepEqual(await udp(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
+        await streams.advance([OUTSIDE.IPv4]);
+        await streams.advance([OUTSIDE.IPv6]);
+        await network.sourcesSeen([SERVICE], { source: { address: POD.IPv4, port: 29_000 } });
+        for (const family of ['IPv4', 'IPv6'] as const) {
+          const source = { address: NODE[family], port: 29_000 };
+          await fromNode.sourcesSeen([OUTSIDE[family], INSIDE[family]], { source });
+        }
+      },
+      sources: udp,
+    };
+  });
 
 /** Waits until the flow of each family is deleted. Not each reading must find both. */
 async function hasDeleted(agent: RunningAgent): Promise<void> {

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { nodeIdentity } from '../../lib/node/identity.ts';
 import { writeLastValid } from '../../lib/state/write-state.ts';
-import { createNode, eventually, type NodeLab, SERVED } from '../e2e/support.ts';
-import type { Fetch, Fetched } from '../lab/fetcher.ts';
-import { type Helper, startHelper } from '../lab/helper.ts';
-import { type HeldHost, startHost } from '../lab/host.ts';
-import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { createNode, eventually, SERVED } from '../e2e/support.ts';
+import { startFetcher } from '../lab/helpers.ts';
+import { startHost } from '../lab/host.ts';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
+import { owning } from '../lab/owning.ts';
 import { RUNS } from '../lab/runs.ts';
 import { lastValid } from '../lab/state-texts.ts';
 import { type Files, ProjectedVolume } from '../lab/volume.ts';
@@ -127,24 +127,16 @@ describe('what packets do after a start', { concurrency: true, skip: NO_LAB }, (
     });
 });
 
-interface Lab extends AsyncDisposable {
-  readonly node: NodeLab;
-  readonly network: Network;
-  readonly host: HeldHost;
-  readonly fetcher: Helper<Fetch, Fetched>;
-}
+const createLab = () =>
+  owning(async (stack) => {
+    const node = stack.use(await createNode());
+    const network = stack.use(await createNetwork(node.box));
+    const host = stack.use(await startHost(node.box));
+    const fetcher = stack.use(await startFetcher(node.box));
+    return { node, network, host, fetcher };
+  });
 
-async function createLab(): Promise<Lab> {
-  await using stack = new AsyncDisposableStack();
-  const node = stack.use(await createNode());
-  const network = stack.use(await createNetwork(node.box));
-  const host = stack.use(await startHost(node.box));
-  const fetcher = stack.use(
-    await startHelper<Fetch, Fetched>(node.box, new URL('../lab/fetcher.ts', import.meta.url)),
-  );
-  const owned = stack.move();
-  return { node, network, host, fetcher, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
+type Lab = Awaited<ReturnType<typeof createLab>>;
 
 async function startIn({ node, network, host, fetcher }: Lab, kind: DataplaneKind, start: Start) {
   const { config, kernel, mode, state } = start;

@@ -5,11 +5,12 @@ import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy } from '../../lib/policy/policy.ts';
-import { CHAIN, FAMILIES } from '../kernel/support.ts';
+import { DEFAULTS, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { startHost } from '../lab/host.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
 import { createNetwork, type Network } from '../lab/network.ts';
+import { owning } from '../lab/owning.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { mergedOf } from '../unit/config/support.ts';
 
@@ -44,18 +45,6 @@ export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = WITH_NET
   ? [NFT_MODE, LEGACY_MODE, NFTABLES]
   : [NFT_MODE];
 
-/** What the agent does where no flag says otherwise. */
-const DEFAULTS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts: [] };
-
-/**
- * Why there can be no lab; false where there can. Some kernels let only root make namespaces or rules: then it is
- * said that the tests are skipped. For root nothing is: there they fail.
- */
-export const NO_LAB = IS_ROOT ? false : await whyNoLab();
-
-/** Why nftables cannot be tested; false where it can. */
-export const NO_NFTABLES = WITH_NETLINK ? NO_LAB : 'NETLINK=off: nftables needs netlink';
-
 async function whyNoLab(): Promise<string | false> {
   try {
     for (const kind of DATAPLANES) {
@@ -75,18 +64,17 @@ export interface PacketLab extends AsyncDisposable {
   readonly dataplane: Dataplane;
 }
 
-export async function createPacketLab(
+export const createPacketLab = (
   kind: DataplaneKind,
   options: Partial<RuleOptions> = {},
-): Promise<PacketLab> {
-  await using stack = new AsyncDisposableStack();
-  const node = stack.use(await createBox());
-  const network = stack.use(await createNetwork(node));
-  const host = stack.use(await startHost(node));
-  const dataplane = await openDataplane(kind, host, options);
-  const owned = stack.move();
-  return { network, host, dataplane, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
+): Promise<PacketLab> =>
+  owning(async (stack) => {
+    const node = stack.use(await createBox());
+    const network = stack.use(await createNetwork(node));
+    const host = stack.use(await startHost(node));
+    const dataplane = await openDataplane(kind, host, options);
+    return { network, host, dataplane };
+  });
 
 export function openDataplane(
   kind: DataplaneKind,
@@ -116,3 +104,12 @@ export async function remove(dataplane: Dataplane): Promise<void> {
 export function configOf(text: string): MergedConfig {
   return mergedOf({ 'ip-masq-test': text });
 }
+
+/**
+ * Why there can be no lab; false where there can. Some kernels let only root make namespaces or rules: then it is
+ * said that the tests are skipped. For root nothing is: there they fail.
+ */
+export const NO_LAB = IS_ROOT ? false : await whyNoLab();
+
+/** Why nftables cannot be tested; false where it can. */
+export const NO_NFTABLES = WITH_NETLINK ? NO_LAB : 'NETLINK=off: nftables needs netlink';

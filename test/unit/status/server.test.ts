@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { LIMITS } from '../../../lib/status/limits.ts';
@@ -24,6 +24,7 @@ const SECURITY = [
 ];
 
 interface Lab extends AsyncDisposable {
+  readonly server: Server;
   readonly errors: readonly unknown[];
   /** A connection whose errors are nobody's. */
   open(): Socket;
@@ -64,6 +65,7 @@ async function startLab(routes: Routes = ROUTES, options: Options = {}): Promise
   const { port, address: host } = server.address() as AddressInfo;
   const open = () => connect({ port, host }).on('error', () => {});
   return {
+    server,
     errors,
     open,
     ask: async (text) => {
@@ -221,6 +223,13 @@ describe('the server', () => {
     }
     assert.match(await lab.ask(OK), /good\n$/);
     assert.deepEqual(lab.errors, []);
+  });
+
+  it('tells of its own failure, as if it cannot accept a connection, and goes on', async () => {
+    await using lab = await startLab();
+    lab.server.emit('error', new Error('accept EMFILE'));
+    assert.match(String(lab.errors), /accept EMFILE/);
+    assert.match(await lab.ask(OK), /good\n$/);
   });
 
   it('takes a connection that is reset in the middle of an answer for nobody’s error', async () => {
