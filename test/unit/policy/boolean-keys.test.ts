@@ -16,7 +16,7 @@ for (const { name } of KEYS.filter(({ kind }) => kind === 'flag')) {
   const [range, ...others] = entriesOf(mergedOf({ a: '{}' })).filter(({ text }) => !left.has(text));
 
   describe(`what ${name} does to its range`, () => {
-    assert.ok(range && others.length === 0, 'the key is about one range, which the policy leaves alone');
+    assert.ok(range && others.length === 0, 'the key has one row in LEFT_ALONE');
     const { family, address, length, text } = range;
     const destination = { family, value: address };
     const half = prefixAt(family, address, length + 1).text;
