@@ -9,7 +9,7 @@ import { originValue } from '../../lib/text/origin.ts';
 export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained) {
   // Without rules for the family, no entry decides; with an invalid config, none is known.
   const kept = isKept ? decision : undefined;
-  const linkLocal = kept?.linkLocal;
+  const flag = kept?.flag;
   return {
     address: formatAddress(address),
     ...(translatedFrom && { translatedFrom: formatAddress(translatedFrom) }),
@@ -17,7 +17,7 @@ export function explainedJson({ address, translatedFrom, decision, isKept, live 
     ...(kept?.as !== undefined && { as: asJson(kept.as) }),
     from: decision === undefined ? null : fromJson(decision.source),
     decidedBy: kept?.decidedBy === undefined ? null : entryJson(kept.decidedBy),
-    flag: linkLocal === undefined ? null : { value: linkLocal.value, origin: originValue(linkLocal.origin) },
+    flag: flag === undefined ? null : { value: flag.value, origin: originValue(flag.origin) },
     overridden: (kept?.overridden ?? []).map(entryJson),
     ...(live !== undefined && { live: liveJson(live) }),
   };

@@ -1,9 +1,17 @@
+import type { Located } from '../text/origin.ts';
 import type { Family } from './address.ts';
 import { type Prefix, parsePrefix } from './prefix.ts';
 
 interface ReservedRange {
   readonly prefix: Prefix;
   readonly rfc: string;
+}
+
+/** A range that is left alone with config files too, unless the key of that name is true. */
+interface LeftAlone extends ReservedRange {
+  readonly key: 'masqLinkLocal' | 'masqLinkLocalIPv6';
+  /** What messages call the range. */
+  readonly topic: 'link-local';
 }
 
 /**
@@ -52,7 +60,15 @@ export const UNROUTED_RANGES = rangesOf('private', 'shared', 'unique local');
 export const MULTICAST = byFamily(rangesOf('multicast'));
 export const UNUSABLE_AS_SOURCE = byFamily(rangesOf('this host', 'link local', 'multicast'));
 const [ipv4, ipv6] = rangesOf('link local') as [ReservedRange, ReservedRange];
-export const LINK_LOCAL = { IPv4: ipv4, IPv6: ipv6 } as const;
+export const LEFT_ALONE: Readonly<Record<Family, readonly LeftAlone[]>> = {
+  IPv4: [{ key: 'masqLinkLocal', topic: 'link-local', ...ipv4 }],
+  IPv6: [{ key: 'masqLinkLocalIPv6', topic: 'link-local', ...ipv6 }],
+};
+
+/** The prefix of a range, with the document that reserves it. */
+export function builtIn({ prefix, rfc }: ReservedRange): Located<Prefix> {
+  return { value: prefix, origin: { kind: 'built-in', basis: rfc } };
+}
 
 function rangesOf(...kinds: readonly Kind[]): readonly ReservedRange[] {
   return RANGES.filter(({ kind }) => kinds.includes(kind)).map(({ range }) => range);

@@ -1,16 +1,19 @@
-import { FAMILIES, type Family } from '../cidr/address.ts';
+import { FAMILIES } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
-import { LINK_LOCAL } from '../cidr/reserved.ts';
+import { builtIn, LEFT_ALONE } from '../cidr/reserved.ts';
 import type { Located, Origin } from '../text/origin.ts';
 import type { ParsedConfig } from './config.ts';
 import { formatDuration } from './duration.ts';
-import { LINK_LOCAL_KEYS, type NameOf } from './keys.ts';
+import type { MergedKeys, NameOf } from './keys.ts';
 import { type Problem, type ProblemKind, problem } from './problem.ts';
 
 /** Each two lists say the opposite: of destinations, and of sources. */
 const LISTS = ['nonMasqueradeCIDRs', 'masqueradeCIDRs'] as const;
 const SOURCE_LISTS = ['masqueradeFromCIDRs', 'nonMasqueradeFromCIDRs'] as const;
+
+/** What is left alone unless its key is true. */
+const RANGES_WITH_KEY = FAMILIES.flatMap((family) => LEFT_ALONE[family]);
 
 interface Item extends Located<Prefix> {
   /** What is said of the prefix: the list that it is in, or the range of its address. */
@@ -30,20 +33,20 @@ function conflict(
 /** All that two origins disagree about, or say twice; of one kind in order of the config files. */
 export function* findConflicts(
   configs: readonly ParsedConfig[],
-  masqLinkLocal: Readonly<Record<Family, boolean>>,
+  merged: MergedKeys,
 ): Generator<Problem, void> {
   const itemsOf = (list: NameOf<'cidrs'>) =>
     configs.flatMap((config) => config[list].map((item): Item => ({ ...item, says: list })));
-  const builtIn = leftAlone(masqLinkLocal);
+  const ranges = leftAlone(merged);
   yield* intervalConflicts(configs);
   const entries = yield* repeatedItems(LISTS.flatMap(itemsOf), inBothLists);
-  yield* FAMILIES.flatMap((family) => linkLocalKeyConflicts(configs, family));
-  yield* linkLocalItemConflicts(entries, configs, masqLinkLocal);
-  yield* nestedItems(entries, builtIn);
+  yield* flagConflicts(configs, merged);
+  yield* entryConflicts(entries, merged);
+  yield* nestedItems(entries, ranges);
   yield* nestedItems(yield* repeatedItems(SOURCE_LISTS.flatMap(itemsOf), inBothLists), []);
   yield* fromConflicts(configs);
   const addresses = yield* repeatedItems(configs.flatMap(addressItems), twoAddresses);
-  yield* needlessAddresses(addresses, [...entries, ...builtIn]);
+  yield* needlessAddresses(addresses, [...entries, ...ranges]);
 }
 
 function fromConflicts(configs: readonly ParsedConfig[]): Problem[] {
@@ -140,58 +143,46 @@ function inBothLists(item: Item, first: Item): Problem {
   return conflict('both-lists', item, message, 'remove it from one of the two lists', first);
 }
 
-function linkLocalKeyConflicts(configs: readonly ParsedConfig[], family: Family): Problem[] {
-  const key = LINK_LOCAL_KEYS[family];
-  const all = configs.flatMap((config) => config[key] ?? []);
-  const on = all.find(({ value }) => value);
-  if (on === undefined) return [];
-  return all
-    .filter(({ value }) => !value)
-    .map((one) => {
-      const message = `${key} is false here, but true in another config file: true wins`;
-      return conflict('link-local-flag', one, message, 'make the config files agree', on);
-    });
+function flagConflicts(configs: readonly ParsedConfig[], merged: MergedKeys): Problem[] {
+  return RANGES_WITH_KEY.flatMap(({ key, topic }) => {
+    const on = merged[key];
+    if (!on.value) return [];
+    const off = configs.flatMap((config) => config[key] ?? []).filter(({ value }) => !value);
+    const message = `${key} is false here, but true in another config file: true wins`;
+    return off.map((one) => conflict(`${topic}-flag`, one, message, 'make the config files agree', on));
+  });
 }
 
-/** The entry that decides for link-local as a whole, if it is not as the key says. A narrower entry is meant as an exception. */
-function linkLocalItemConflicts(
-  items: readonly Item[],
-  configs: readonly ParsedConfig[],
-  masqLinkLocal: Readonly<Record<Family, boolean>>,
-): Problem[] {
+/** The entry that decides for a range as a whole, if it is not as its key says. A narrower entry is meant as an exception. */
+function entryConflicts(items: readonly Item[], merged: MergedKeys): Problem[] {
   const all = mapOf(items);
-  return FAMILIES.flatMap((family) => {
-    const { prefix } = LINK_LOCAL[family];
-    const key = LINK_LOCAL_KEYS[family];
-    if (!masqLinkLocal[family]) {
+  return RANGES_WITH_KEY.flatMap(({ key, topic, prefix }) => {
+    const on = merged[key];
+    if (!on.value) {
       const item = all.get(prefix);
       if (item?.says !== 'masqueradeCIDRs') return [];
       const message = `${prefix.text} is in ${item.says}, but ${key} is false; the key wins: it is not masqueraded`;
-      return conflict('link-local-entry', item, message, `remove the entry, or set ${key}: true`);
+      return conflict(`${topic}-entry`, item, message, `remove the entry, or set ${key}: true`);
     }
     const item = nearest(all, prefix);
     if (item?.says !== 'nonMasqueradeCIDRs') return [];
     const isItself = item.value.text === prefix.text;
     const message = `${item.value.text} is in ${item.says}${isItself ? '' : ` and contains ${prefix.text}`}, but ${key} is true; this entry wins: ${prefix.text} is not masqueraded`;
     const remedy = isItself ? 'remove the entry' : `add ${prefix.text} to masqueradeCIDRs`;
-    const on = configs.flatMap((config) => config[key] ?? []).find(({ value }) => value);
-    return conflict('link-local-entry', item, message, `${remedy}, or set ${key}: false`, on);
+    return conflict(`${topic}-entry`, item, message, `${remedy}, or set ${key}: false`, on);
   });
 }
 
-/** The link-local prefixes that the agent itself leaves alone. */
-function leftAlone(masqLinkLocal: Readonly<Record<Family, boolean>>): readonly Item[] {
-  return [LINK_LOCAL.IPv4, LINK_LOCAL.IPv6]
-    .filter(({ prefix }) => !masqLinkLocal[prefix.family])
-    .map(({ prefix, rfc }) => ({
-      value: prefix,
-      origin: { kind: 'built-in', basis: rfc },
-      says: 'nonMasqueradeCIDRs',
-    }));
+/** What the agent itself leaves alone. */
+function leftAlone(merged: MergedKeys): readonly Item[] {
+  return RANGES_WITH_KEY.filter(({ key }) => !merged[key].value).map((range) => ({
+    ...builtIn(range),
+    says: 'nonMasqueradeCIDRs',
+  }));
 }
 
-function* nestedItems(items: readonly Item[], builtIn: readonly Item[]): Generator<Problem, void> {
-  const all = mapOf([...items, ...builtIn]);
+function* nestedItems(items: readonly Item[], ranges: readonly Item[]): Generator<Problem, void> {
+  const all = mapOf([...items, ...ranges]);
   for (const item of items) {
     const around = all.nearestWider(item.value);
     if (around === undefined) continue;

@@ -112,8 +112,6 @@ export const LIMITED_KEYS = KEYS.flatMap((key) =>
   key.kind === 'cidrs' || key.kind === 'addresses' ? [key.name] : [],
 );
 
-export const LINK_LOCAL_KEYS = { IPv4: 'masqLinkLocal', IPv6: 'masqLinkLocalIPv6' } as const;
-
 /** The key that limits the other ones of its own config file, and is not merged. */
 export const CIDR_LIMIT_KEY = {
   name: 'cidrLimit',

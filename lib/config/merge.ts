@@ -1,4 +1,4 @@
-import { OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
+import { builtIn, OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { ConfigOptions, MergedConfig, ParsedConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
 import { mergeKeys } from './keys.ts';
@@ -18,13 +18,10 @@ export function mergeConfigs(
   const merged = mergeKeys(configs);
   if (configs.length === 0) {
     const ranges = noMasqAllReservedRanges ? [...PRIVATE_RANGES, ...OTHER_RESERVED_RANGES] : PRIVATE_RANGES;
-    const nonMasqueradeCIDRs = ranges
-      .filter(({ prefix }) => families.includes(prefix.family))
-      .map(({ prefix, rfc }) => ({ value: prefix, origin: { kind: 'built-in', basis: rfc } }) as const);
+    const nonMasqueradeCIDRs = ranges.filter(({ prefix }) => families.includes(prefix.family)).map(builtIn);
     return { configFileNames: [], ...merged, nonMasqueradeCIDRs, problems: [] };
   }
-  const masqLinkLocal = { IPv4: merged.masqLinkLocal.value, IPv6: merged.masqLinkLocalIPv6.value };
-  for (const conflict of findConflicts(configs, masqLinkLocal)) conflicts.add(conflict);
+  for (const conflict of findConflicts(configs, merged)) conflicts.add(conflict);
   return {
     configFileNames: configs.map(({ configFileName }) => configFileName),
     ...merged,

@@ -12,7 +12,7 @@ import {
 import type { MergedConfig } from '../config/config.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
-import { linkLocalSetting, noEntryText } from './decision.ts';
+import { flagOf, noEntryText } from './decision.ts';
 import { allowedSources, cutBySegments, flatten, type Segment } from './flatten.ts';
 import { type Entry, type Family, type Policy, VERDICT_TEXT, type Verdict } from './policy.ts';
 
@@ -79,7 +79,7 @@ export function describeBreaches(
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masqueraded'];
     const why =
       entry === undefined
-        ? noEntryText(family, linkLocalSetting(config, family, range))
+        ? noEntryText(flagOf(config, family, range))
         : `${withOrigins ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   };
@@ -106,9 +106,7 @@ export function decidingOrigin(
   family: Family,
   { destinations, sourcesLeftAlone }: Breaches,
 ): Entry['origin'] | undefined {
-  const deciding = destinations.map(
-    ({ entry, ...range }) => entry ?? linkLocalSetting(config, family, range),
-  );
+  const deciding = destinations.map(({ entry, ...range }) => entry ?? flagOf(config, family, range));
   const from = [
     ...sourcesLeftAlone.map(({ entry }) => entry),
     ...config.masqueradeFromCIDRs.filter(({ value }) => value.family === family),

@@ -1,9 +1,10 @@
 import { type Prefix, trafficText } from '../cidr/prefix.ts';
 import { everything, formatRange, rangeOf, rangeSet, sameRanges, sizeOf } from '../cidr/ranges.ts';
-import { LINK_LOCAL } from '../cidr/reserved.ts';
+import { LEFT_ALONE } from '../cidr/reserved.ts';
 import type { Check, MergedConfig } from '../config/config.ts';
 import type { FileOrigin, Origin } from '../text/origin.ts';
 import { type Assertion, breaches, decidingOrigin, describeBreaches } from './assertions.ts';
+import { flagOf } from './decision.ts';
 import { allowedSources, flatten, type Segment } from './flatten.ts';
 import { compilePolicy, type Family, type Policy, VERDICT_TEXT } from './policy.ts';
 
@@ -58,25 +59,26 @@ function judgedBy(config: MergedConfig, family: Family): Judged {
   return { config, policy, segments: flatten(policy) };
 }
 
-/** Found if only link-local is left alone, unless an exception for the whole family says that it is meant. */
+/** Found if only ranges with a key of their own are left alone, unless an exception for the whole family says that it is meant. */
 function nothingInside(
-  { configFileNames, masqueradeCIDRs }: MergedConfig,
+  config: MergedConfig,
   family: Family,
   segments: readonly Segment[],
   [at, other]: readonly Origin[],
 ): CheckProblem | undefined {
-  const linkLocal = rangeOf(LINK_LOCAL[family].prefix);
+  const { configFileNames, masqueradeCIDRs } = config;
   const isInside = segments.some(
-    ({ first, last, entry }) =>
-      entry.verdict === 'not_masqueraded' && (first < linkLocal.first || last > linkLocal.last),
+    ({ entry, ...range }) =>
+      entry.verdict === 'not_masqueraded' && flagOf(config, family, range) === undefined,
   );
   const listed = masqueradeCIDRs.flatMap(({ value }) => (value.family === family ? [rangeOf(value)] : []));
   const isMeant = sameRanges(rangeSet(family, listed).ranges, everything(family).ranges);
   if (isInside || isMeant) return undefined;
+  const topics = LEFT_ALONE[family].map(({ topic }) => topic).join(' and ');
   const cause =
     configFileNames.length > 0
-      ? `no ${family} range but link-local is inside`
-      : `no config file, and no ${family} default but link-local`;
+      ? `no ${family} range but ${topics} is inside`
+      : `no config file, and no ${family} default but ${topics}`;
   const [pods, all] = family === 'IPv4' ? ['10.244.0.0/16', '0.0.0.0/0'] : ['"fd00:10:244::/56"', '"::/0"'];
   return {
     kind: 'nothing-inside',

@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Address, type Family, type OwnAddress } from '../cidr/address.ts';
 import { covers, prefixAt } from '../cidr/prefix.ts';
-import { type Range, rangeOf } from '../cidr/ranges.ts';
-import { LINK_LOCAL } from '../cidr/reserved.ts';
+import { isIn, type Range, rangeOf } from '../cidr/ranges.ts';
+import { LEFT_ALONE } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { type Located, withOrigin } from '../text/origin.ts';
 import { allowedSources } from './flatten.ts';
@@ -25,10 +25,14 @@ export interface Decision {
   readonly source: SourceDecision;
   /** The entry that decides; undefined if none holds the address, which is then masqueraded. */
   readonly decidedBy: Entry | undefined;
-  /** masqLinkLocal or masqLinkLocalIPv6, if it is why a link-local address is masqueraded. */
-  readonly linkLocal: Located<boolean> | undefined;
+  /** The boolean key because of which the address is masqueraded, such as masqLinkLocal. */
+  readonly flag: Flag | undefined;
   /** The other entries that hold the address, the most specific first. */
   readonly overridden: readonly Entry[];
+}
+
+interface Flag extends Located<boolean> {
+  readonly key: string;
 }
 
 /** What the config says about where a packet comes from. */
@@ -70,7 +74,7 @@ export function decide(
     as: verdict === 'masqueraded' ? decidedBy?.as : undefined,
     source: from,
     decidedBy,
-    linkLocal: decidedBy === undefined ? linkLocalSetting(config, family, rangeOf(host)) : undefined,
+    flag: decidedBy === undefined ? flagOf(config, family, rangeOf(host)) : undefined,
     overridden,
   };
 }
@@ -85,20 +89,17 @@ function sourceDecision(policy: Policy, address: Address | undefined): SourceDec
   return { address, listed, match, isLeftAlone };
 }
 
-/** The setting because of which no entry leaves link-local addresses alone; undefined for other addresses. */
-export function linkLocalSetting(
-  { masqLinkLocal, masqLinkLocalIPv6 }: MergedConfig,
-  family: Family,
-  { first, last }: Range,
-): Located<boolean> | undefined {
-  const linkLocal = rangeOf(LINK_LOCAL[family].prefix);
-  if (first < linkLocal.first || last > linkLocal.last) return undefined;
-  return family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6;
+/** The boolean key that is about all of a range, and decides there if no entry does; undefined if there is none. */
+export function flagOf(config: MergedConfig, family: Family, { first, last }: Range): Flag | undefined {
+  const about = LEFT_ALONE[family].find(({ prefix }) => {
+    const leftAlone = rangeOf(prefix);
+    return isIn(first, leftAlone) && isIn(last, leftAlone);
+  });
+  return about && { key: about.key, ...config[about.key] };
 }
 
 /** Why addresses without an entry are masqueraded. */
-export function noEntryText(family: Family, setting: Located<boolean> | undefined): string {
-  if (setting === undefined) return 'no entry matches it';
-  const key = family === 'IPv4' ? 'masqLinkLocal' : 'masqLinkLocalIPv6';
-  return `${withOrigin(key, setting.origin)} is true, and no entry matches it`;
+export function noEntryText(flag: Flag | undefined): string {
+  if (flag === undefined) return 'no entry matches it';
+  return `${withOrigin(flag.key, flag.origin)} is true, and no entry matches it`;
 }

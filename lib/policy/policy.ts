@@ -2,7 +2,7 @@ import { type Address, type Family, formatAddress, type OwnAddress } from '../ci
 import type { Prefix } from '../cidr/prefix.ts';
 import { PrefixMap } from '../cidr/prefix-map.ts';
 import { isIn, rangeOf } from '../cidr/ranges.ts';
-import { LINK_LOCAL, MULTICAST } from '../cidr/reserved.ts';
+import { builtIn, LEFT_ALONE, MULTICAST } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { Located, Origin } from '../text/origin.ts';
 
@@ -63,18 +63,15 @@ export function compilePolicy(config: MergedConfig, family: Family, own?: readon
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeAddresses, ...more } = config;
   const { masqueradeFromCIDRs, nonMasqueradeFromCIDRs, ...settings } = more;
   const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFileNames, problems, ...others } = settings;
-  // A new key of a config file must do something here, or be named among those that decide about no packet.
+  // A new key of a config file must do something here, or be named: those of LEFT_ALONE, and those that decide about no packet.
   others satisfies Record<string, never>;
-  const isLinkLocalMasqueraded = (family === 'IPv4' ? masqLinkLocal : masqLinkLocalIPv6).value;
-  const { prefix, rfc } = LINK_LOCAL[family];
-  const linkLocal: Entry = { prefix, verdict: 'not_masqueraded', origin: { kind: 'built-in', basis: rfc } };
+  const leftAlone = LEFT_ALONE[family].filter(({ key }) => !config[key].value).map(builtIn);
   const entries = (located: readonly Located<Prefix>[], verdict: Verdict): Entry[] =>
     located
       .filter(({ value }) => value.family === family)
       .map(({ value, origin }) => ({ prefix: value, verdict, origin }));
   const known = [
-    ...(isLinkLocalMasqueraded ? [] : [linkLocal]),
-    ...entries(nonMasqueradeCIDRs, 'not_masqueraded'),
+    ...entries([...leftAlone, ...nonMasqueradeCIDRs], 'not_masqueraded'),
     ...entries(masqueradeCIDRs, 'masqueraded'),
   ];
   return {

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
 import { maxOpenFiles, openFiles } from './open-files.ts';
 
@@ -176,7 +177,9 @@ type Table = typeof METRICS;
 type Named<Type extends Definition['type']> = {
   [Name in keyof Table]: Table[Name]['type'] extends Type ? Name : never;
 }[keyof Table];
-type Labels<Name extends keyof Table> = Readonly<Record<Table[Name]['labels'][number], string>>;
+type Labels<Name extends keyof Table> = {
+  readonly [Label in Table[Name]['labels'][number]]: Label extends 'family' ? Family : string;
+};
 
 const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram } as const;
 

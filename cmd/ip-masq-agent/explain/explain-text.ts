@@ -74,12 +74,12 @@ function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): read
   ];
 }
 
-function because({ address, decidedBy, linkLocal, source }: Decision): string {
+function because({ decidedBy, flag, source }: Decision): string {
   if (source.isLeftAlone) {
     const where = source.address === undefined ? 'anywhere' : 'there';
     return `packets from ${where} are not masqueraded, whatever their destination`;
   }
-  if (decidedBy === undefined) return noEntryText(address.family, linkLocal);
+  if (decidedBy === undefined) return noEntryText(flag);
   return `${withOrigin(decidedBy.prefix.text, decidedBy.origin)} decides`;
 }
 

@@ -1,8 +1,7 @@
 import { covers, type Prefix } from '../../../lib/cidr/prefix.ts';
 import { prefixesOf, rangeOf } from '../../../lib/cidr/ranges.ts';
-import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
+import { LEFT_ALONE } from '../../../lib/cidr/reserved.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { LINK_LOCAL_KEYS } from '../../../lib/config/keys.ts';
 import { cutBySegments, flatten, notMasqueradedDestinations } from '../../../lib/policy/flatten.ts';
 import { compilePolicy, type Family, type Policy } from '../../../lib/policy/policy.ts';
 import type { Located, Origin } from '../../../lib/text/origin.ts';
@@ -14,12 +13,20 @@ const FLATTENED: Origin = { kind: 'built-in', basis: 'flattened' };
  * link-local if `masqLinkLocal` is false, as all agents do.
  */
 export function flatConfig(config: MergedConfig, families: readonly Family[]): MergedConfig {
-  const flat = families.map((family) => ({ family, ...flatFamily(config, family) }));
+  const list = families.flatMap((family) => flatPrefixes(compilePolicy(config, family)));
+  const leftAlone = families.flatMap((family) => LEFT_ALONE[family]);
+  const flags = leftAlone.map(({ key, prefix }): readonly [string, Located<boolean>] => {
+    // If there is an exception inside the range, the reader must not add all of it.
+    const value = !list.some((one) => covers(one.value, prefix));
+    return [key, { value, origin: config[key].value === value ? config[key].origin : FLATTENED }];
+  });
   return {
     ...config,
-    nonMasqueradeCIDRs: flat.flatMap(({ list }) => list),
+    nonMasqueradeCIDRs: list.filter(({ value }) =>
+      leftAlone.every(({ prefix }) => prefix.text !== value.text),
+    ),
     masqueradeCIDRs: [],
-    ...Object.fromEntries(flat.map((one) => [LINK_LOCAL_KEYS[one.family], one.masqLinkLocal])),
+    ...Object.fromEntries(flags),
   };
 }
 
@@ -31,20 +38,4 @@ export function flatPrefixes(policy: Policy): readonly Located<Prefix>[] {
     const [origin = FLATTENED, ...others] = new Set(decided.flatMap(({ entry }) => entry?.origin ?? []));
     return { value: prefix, origin, others };
   });
-}
-
-function flatFamily(
-  config: MergedConfig,
-  family: Family,
-): { readonly list: readonly Located<Prefix>[]; readonly masqLinkLocal: Located<boolean> } {
-  const said = config[LINK_LOCAL_KEYS[family]];
-  const linkLocal = LINK_LOCAL[family].prefix;
-  const list = flatPrefixes(compilePolicy(config, family));
-  // If there is an exception inside link-local, the reader must not add all of link-local.
-  const value = !list.some((one) => covers(one.value, linkLocal));
-  const origin: Origin = said.value === value ? said.origin : FLATTENED;
-  return {
-    list: value ? list : list.filter((one) => one.value.text !== linkLocal.text),
-    masqLinkLocal: { value, origin },
-  };
 }

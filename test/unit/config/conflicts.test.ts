@@ -3,10 +3,10 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Prefix, prefixAt, truncate } from '../../../lib/cidr/prefix.ts';
 import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
-import { LINK_LOCAL } from '../../../lib/cidr/reserved.ts';
+import { LEFT_ALONE } from '../../../lib/cidr/reserved.ts';
 import type { ParsedConfig } from '../../../lib/config/config.ts';
 import { findConflicts } from '../../../lib/config/conflicts.ts';
-import { type CIDR_KEYS, LINK_LOCAL_KEYS } from '../../../lib/config/keys.ts';
+import { type CIDR_KEYS, mergeKeys } from '../../../lib/config/keys.ts';
 import { CONFLICT_KINDS, locationText, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
 import { formatOrigin, type Origin } from '../../../lib/text/origin.ts';
@@ -192,49 +192,48 @@ describe('there is no conflict if', () => {
 
 describe('conflicts', () => {
   for (const family of FAMILIES) {
-    it(`of ${family} link-local are found if and only if a key that is true does not decide for any address`, () => {
-      const key = LINK_LOCAL_KEYS[family];
-      const { prefix: linkLocal } = LINK_LOCAL[family];
-      const around = fc
-        .integer({ min: 0, max: linkLocal.length })
-        .map((length) => prefixAt(family, truncate(linkLocal.address, length, family), length));
-      const within = fc
-        .nat(1)
-        .map((half) =>
-          prefixAt(
-            family,
-            linkLocal.address + (BigInt(half) << BigInt(BITS[family] - linkLocal.length - 1)),
-            linkLocal.length + 1,
-          ),
-        );
-      const list = fc.uniqueArray(fc.oneof(around, within), { maxLength: 3, selector: ({ text }) => text });
-      fc.assert(
-        fc.property(list, list, (inside, outside) => {
-          const texts = (prefixes: readonly Prefix[]) => JSON.stringify(prefixes.map(({ text }) => text));
-          const others = outside.filter(({ text }) => inside.every((one) => one.text !== text));
-          const text = `${key}: true\nnonMasqueradeCIDRs: ${texts(inside)}\nmasqueradeCIDRs: ${texts(others)}`;
-          const { config, problems } = merge({ a: text });
-          assert.ok(config);
-          const verdictOf = decider(compilePolicy(config, family));
-          const narrower = [...inside, ...others].filter(({ length }) => length > linkLocal.length);
-          const samples = Array.from(
-            { length: 16 },
-            (_, n) => linkLocal.address + (BigInt(n) << BigInt(BITS[family] - linkLocal.length - 4)),
+    for (const { key, topic, prefix: range } of LEFT_ALONE[family])
+      it(`of ${family} ${topic} are found if and only if a key that is true does not decide for any address`, () => {
+        const around = fc
+          .integer({ min: 0, max: range.length })
+          .map((length) => prefixAt(family, truncate(range.address, length, family), length));
+        const within = fc
+          .nat(1)
+          .map((half) =>
+            prefixAt(
+              family,
+              range.address + (BigInt(half) << BigInt(BITS[family] - range.length - 1)),
+              range.length + 1,
+            ),
           );
-          const undecided = samples.filter((value) => !narrower.some((one) => isIn(value, rangeOf(one))));
-          const isFound = problems.some(({ kind }) => kind === 'link-local-entry');
-          for (const value of undecided)
-            assert.equal(verdictOf({ family, value })?.verdict === 'not_masqueraded', isFound, text);
-        }),
-      );
-    });
+        const list = fc.uniqueArray(fc.oneof(around, within), { maxLength: 3, selector: ({ text }) => text });
+        fc.assert(
+          fc.property(list, list, (inside, outside) => {
+            const texts = (prefixes: readonly Prefix[]) => JSON.stringify(prefixes.map(({ text }) => text));
+            const others = outside.filter(({ text }) => inside.every((one) => one.text !== text));
+            const text = `${key}: true\nnonMasqueradeCIDRs: ${texts(inside)}\nmasqueradeCIDRs: ${texts(others)}`;
+            const { config, problems } = merge({ a: text });
+            assert.ok(config);
+            const verdictOf = decider(compilePolicy(config, family));
+            const narrower = [...inside, ...others].filter(({ length }) => length > range.length);
+            const samples = Array.from(
+              { length: 16 },
+              (_, n) => range.address + (BigInt(n) << BigInt(BITS[family] - range.length - 4)),
+            );
+            const undecided = samples.filter((value) => !narrower.some((one) => isIn(value, rangeOf(one))));
+            const isFound = problems.some(({ kind }) => kind === `${topic}-entry`);
+            for (const value of undecided)
+              assert.equal(verdictOf({ family, value })?.verdict === 'not_masqueraded', isFound, text);
+          }),
+        );
+      });
 
     it(`between ${family} entries are those that a comparison of all with all finds`, () => {
       const byFile = { selector: ({ configFileName }: ParsedConfig) => configFileName, maxLength: 4 };
       const configs = fc.uniqueArray(anyParsedConfig(family), byFile);
       fc.assert(
         fc.property(configs, (configs) => {
-          const found = [...findConflicts(configs, { IPv4: false, IPv6: false })]
+          const found = [...findConflicts(configs, mergeKeys(configs))]
             .filter(({ kind }) => COMPARED.includes(kind))
             .map(
               ({ kind, at, other }) => `${kind} ${at && locationText(at)} ${other && formatOrigin(other)}`,

@@ -85,10 +85,9 @@ describe('why no entry leaves an address alone', () => {
     ['169.255.0.0', undefined],
   ] as const)
     it(`is told for ${address}`, () => {
-      const { linkLocal } = decide(flags, addressFrom(address));
-      assert.equal(linkLocal && formatOrigin(linkLocal.origin), told?.split(' ').at(-1));
-      const { family } = addressFrom(address);
-      assert.equal(noEntryText(family, linkLocal).includes(`${told} `), told !== undefined);
+      const { flag } = decide(flags, addressFrom(address));
+      assert.equal(flag && formatOrigin(flag.origin), told?.split(' ').at(-1));
+      assert.equal(noEntryText(flag).includes(`${told} `), told !== undefined);
     });
 });
 

@@ -55,6 +55,17 @@ describe('the metrics', () => {
     assert.deepEqual(unused, []);
   });
 
+  it('of the table are all named in some test', () => {
+    const tests = globSync(`${ROOT}test/**/*.test.ts`).map((file) => readFileSync(file, 'utf8'));
+    const text = tests.join('');
+    const isNamed = (name: string) =>
+      new RegExp(`\\b(${METRIC_PREFIX}|_)?${name}(_(count|sum))?\\b`).test(text);
+    assert.deepEqual(
+      Object.keys(METRICS).filter((name) => !isNamed(name)),
+      [],
+    );
+  });
+
   it('have labels that cannot control a terminal', async () => {
     const metrics = new Metrics();
     const file = 'ip-masq-\u001b]0;x\u0007\u009b31m\u202e';
