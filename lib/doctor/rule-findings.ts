@@ -125,7 +125,7 @@ export function orderFindings({ samePriority }: NodeRules, accepted: readonly st
     kind: 'kube-proxy-order',
     family,
     message:
-      'the rules of kube-proxy and of the agent have one priority: those registered later run first, so restarts change the order; if the agent masquerades first, packets keep the mark of kube-proxy, and a VXLAN overlay masquerades them again',
+      'the rules of kube-proxy and of the agent have one priority: those registered later run first, so restarts change the order; if the agent masquerades first, packets keep the mark of kube-proxy, which then masquerades the outer packets of a VXLAN overlay too',
     evidence: [`${chainText}: priority srcnat, as iptables has`],
     remedy:
       'use --backend=nftables, whose chain runs after kube-proxy; if no overlay of the cluster uses VXLAN, accept it: --accept-foreign=kube-proxy',

@@ -49,7 +49,7 @@ const SIGNATURES: Readonly<Record<string, readonly [name: string, pattern: RegEx
   flannel: [
     'flannel',
     /\bflanneld masq\b|\bFLANNEL-POSTRTG\b|^nftables \S+ flannel-ipv[46] /m,
-    'start flanneld with --ip-masq=false; if it runs so, restart the node, or empty what is left: iptables (ip6tables) -t nat -F FLANNEL-POSTRTG, or nft flush chain ip flannel-ipv4 postrtg',
+    'start flanneld with --ip-masq=false; if it runs so, restart the node, or empty what is left: iptables (ip6tables) -t nat -F FLANNEL-POSTRTG, or nft flush chain ip flannel-ipv4 postrtg (for IPv6: ip6 flannel-ipv6)',
   ],
   'aws-cni': [
     'AWS VPC CNI',

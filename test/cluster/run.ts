@@ -41,7 +41,7 @@ const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 const LONG = [15, 16];
 /** The scenario that installs a release, made of the files as they are. */
 const RELEASE = '16-release';
-/** The scenarios that need the image of the last release. */
+/** The scenarios that need an image to upgrade from. */
 const UPGRADES = ['08-upgrade', RELEASE];
 /** The scenario that needs the image of the pods of Kubernetes' own tests. */
 const E2E = '15-kubernetes-e2e';

@@ -10,11 +10,11 @@ const HOMES: Readonly<Record<(typeof DATAPLANES)[number]['backend'], Home>> = {
 };
 
 for (const { backend, components, args } of DATAPLANES)
-  scenario(`${backend}: an upgrade from the last release, and its rollback`, (lab, t) =>
-    upgradeFromLastRelease(lab, t, HOMES[backend], { components, args }),
+  scenario(`${backend}: an upgrade from an earlier commit, and its rollback`, (lab, t) =>
+    upgradeFromEarlier(lab, t, HOMES[backend], { components, args }),
   );
 
-async function upgradeFromLastRelease(
+async function upgradeFromEarlier(
   lab: Lab,
   t: TestContext,
   home: Home,

@@ -48,7 +48,7 @@ scenario('a release is installed from a registry, and uninstalled as the documen
   }),
 );
 
-scenario('iptables: an upgrade by install.yaml of a release, and its rollback', (lab, t) =>
+scenario('iptables: an upgrade from an earlier commit by install.yaml, and its rollback', (lab, t) =>
   withRelease(lab, t, async (system, release) => {
     const { oldImage: image } = system.cluster;
     if (image === undefined) return t.skip('CLUSTER_OLD_IMAGE does not name an image to upgrade from');
