@@ -58,7 +58,15 @@ export function createReader(
   let last: LoadedConfig | undefined;
   let lastValid: ValidConfig | undefined;
   let vanished: VanishedFiles | undefined;
+  /** Its config files count until there are other valid ones, also if they are not valid with these flags. */
+  let earlier: LastValid | undefined;
   let readAt = 0;
+
+  const useEarlier = (endsAt: ReadonlyMap<string, number>): void => {
+    lastValid = earlier && restore(earlier, options, log);
+    if (lastValid !== undefined) observer.onLoad(lastValid, endsAt);
+  };
+
   return {
     /** The last reading without errors, or else the last valid config of an earlier run; undefined if there is neither. */
     get lastValid(): ValidConfig | undefined {
@@ -83,9 +91,10 @@ export function createReader(
     async read(): Promise<ValidConfig | undefined> {
       readAt = Date.now();
       const before = last;
-      const earlier = before === undefined ? await readLastValid?.() : undefined;
+      const isFirst = before === undefined;
+      if (isFirst) earlier = await readLastValid?.();
       vanished ??= new VanishedFiles(graceMs, earlier?.missedAt, log);
-      const lastFiles = lastValid?.configFiles ?? earlier?.configFiles ?? [];
+      const lastFiles = (lastValid ?? earlier)?.configFiles ?? [];
       const reading = await vanished.load(configDir, options, before, lastFiles);
       last = reading;
       if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
@@ -97,10 +106,7 @@ export function createReader(
         return reading;
       }
       const error = new InvalidConfigError(reading.problems, reading.configFiles);
-      if (earlier !== undefined) {
-        lastValid = restore(earlier, options, log);
-        if (lastValid !== undefined) observer.onLoad(lastValid, vanished.endsAt);
-      }
+      if (isFirst) useEarlier(vanished.endsAt);
       observer.onInvalidConfig(error);
       const kept = await keep?.(lastValid);
       if (kept === undefined) throw error;

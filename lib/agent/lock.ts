@@ -73,6 +73,7 @@ export class NamespaceLock {
         return;
       }
       if (holder.kind === 'unproven') {
+        signal.throwIfAborted();
         log.warn(
           `cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`,
         );

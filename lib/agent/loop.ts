@@ -42,7 +42,8 @@ export interface Sync extends Written {
 
 /**
  * Syncs the kernel with the config files, once for each trigger. An invalid config ends the loop, unless it is to be kept, and
- * the rules stay as they are; if a reboot has taken them, those of the last valid config are written before.
+ * the rules stay as they are; if a reboot has taken them, those of the last valid config are written before. If another program
+ * changes the rules before they are read back, that is no error: `inSync` is false.
  *
  * @throws {InvalidConfigError | DataplaneError | SystemError} or an AbortError, if the signal ends a retry
  */

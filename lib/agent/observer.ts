@@ -10,7 +10,7 @@ export interface Observer extends LoadObserver {
   onDataplane(dataplane: Dataplane): void;
   /** An attempt failed, and a new one follows; `seconds` is the time of the attempt and of the pause after it. */
   onRetry(error: RetryableError, seconds: number): void;
-  /** The kernel holds the policy of a family. */
+  /** The kernel was found to hold the policy of a family. Not told after an event of the kernel that has changed nothing. */
   onSync(event: FamilySyncEvent): void;
   /** The kernel does not hold a policy, and the agent begins to write it. */
   onDifference(): void;

@@ -45,8 +45,12 @@ export async function syncOrFallBack(
     return { written: await syncAll(policies, opened.dataplane, trigger, options), used: opened };
   } catch (error) {
     const { fallBack } = opened;
-    if (options.applied !== undefined || fallBack === undefined || isRetryable(error)) throw error;
-    const next = await retrying(() => fallBack(error), options.retry);
+    const fail = (final: unknown): never => {
+      options.observer.onFailure(policies.map(({ family }) => family));
+      throw final;
+    };
+    if (options.applied !== undefined || fallBack === undefined || isRetryable(error)) return fail(error);
+    const next = await retrying(() => fallBack(error), options.retry).catch(fail);
     announceDataplane(next, options.observer, options.log);
     return syncOrFallBack(policies, next, trigger, options);
   }
@@ -66,9 +70,6 @@ async function syncAll(
       observer.onDifference();
       log.trace({ family, transaction: script.split('\n') }, 'applying');
     },
-  }).catch((error: unknown) => {
-    observer.onFailure(policies.map(({ family }) => family));
-    throw error;
   });
   const took = performance.now() - trigger.since;
   const isDrift = [...changes.values()].some(({ drifted }) => drifted);

@@ -113,8 +113,8 @@ export class Triggers implements AsyncIterable<Trigger> {
       // The watch starts before the reading, so that no change is missed between the two.
       if (needsConfig(trigger.reason)) this.#watch();
       const { by, since } = this.kernel.takeChanges();
+      if (needsConfig(trigger.reason)) readAt = now;
       yield { ...trigger, by, ...(trigger.reason === 'kernel' && { since }) };
-      if (needsConfig(trigger.reason)) readAt = performance.now();
     }
   }
 

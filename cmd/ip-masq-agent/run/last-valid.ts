@@ -13,7 +13,7 @@ export interface LastValidKeeper {
   read(): Promise<LastValid | undefined>;
   /** Whether the node's boot unit has written the rules, and no agent has synced since. */
   areRulesOfBoot(): Promise<boolean>;
-  /** Keeps the config of a sync for the next run. */
+  /** Keeps the config of a sync for the next run, if the kernel was found to hold its rules. */
   keep(sync: Sync): Promise<void>;
 }
 

@@ -28,7 +28,7 @@ import { cleanUp, stopAtSignal } from './stop.ts';
 import { createWatchers, type Surroundings } from './watchers.ts';
 import { effectOnNode, familiesWithoutRules, mayHaveRules } from './without-config.ts';
 
-/** Keeps the rules until a signal, or syncs once with --once; returns the exit code. */
+/** Keeps the rules until a signal, or syncs once with --once; returns the exit code: 1 if a signal interrupts --once. */
 export function run(args: Args): Promise<number> {
   return runDaemon(
     args,
@@ -61,13 +61,13 @@ function startAgent(args: Args, log: Logger): Daemon {
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   prepareDataplane(dataplane, host);
-  const lastValid = lastValidOf(flags, log, recorder);
+  const store = lastValidOf(flags, log, recorder);
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent: AgentOptions = {
     reader: {
       ...readerOptions(flags),
       keep: keeps ? keepConfigOrRules(() => mayHaveRules(flags)) : undefined,
-      readLastValid: lastValid?.read,
+      readLastValid: store?.read,
       graceMs: flags['vanished-grace'],
     },
     familiesWithoutRules: () => familiesWithoutRules(flags),
@@ -76,13 +76,13 @@ function startAgent(args: Args, log: Logger): Daemon {
     cpuTime,
     lock: () => lock.take(),
     open: async () => {
-      const ownRulesAreOfBoot = await lastValid?.areRulesOfBoot();
+      const ownRulesAreOfBoot = await store?.areRulesOfBoot();
       return await openDataplane({ ...dataplane, ownRulesAreOfBoot }, host);
     },
   };
   const cleared = new Set<string>();
   const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };
-  const keepRules = async () => {
+  const syncUntilStopped = async () => {
     const finish = (sync: Sync) => finishOnce(surroundings, sync);
     const follow = flags.once ? finish : createWatchers(surroundings);
     const source = flags.once ? [startTrigger()] : triggers;
@@ -94,13 +94,14 @@ function startAgent(args: Args, log: Logger): Daemon {
       isFirst = false;
       if (step.kind === 'no valid config') continue;
       await follow(step);
-      await lastValid?.keep(step);
+      await store?.keep(step);
     }
   };
   return {
-    work: Promise.race([keepRules(), otherAgent.promise]),
+    work: Promise.race([syncUntilStopped(), otherAgent.promise]),
     async afterStop() {
-      if (!flags['cleanup-on-exit'] || !(await lock.isAlone())) return;
+      if (!flags['cleanup-on-exit'] || !lock.isDecided) return;
+      if (!(await lock.isAlone())) return log.warn('the rules stay: another agent has taken the lock since');
       await cleanUp(flags, log, cleared);
       const removed = await forgetLastValid(flags);
       if (removed !== undefined) log.info(removed);

@@ -64,3 +64,28 @@ it('the end of a grace is waited for from the last reading on, whenever that is 
   await reader.read();
   assert.equal(reader.interval, 60_000);
 });
+
+it('a vanished file keeps its time if the last valid config is not valid with the flags of today', async () => {
+  await using dir = await temporaryDirectory();
+  const write = (name: string) => writeFileSync(join(dir.path, name), '{}\n');
+  write('ip-masq-a');
+  const earlier = {
+    configFiles: ['ip-masq-a', 'ip-masq-b'].map((name) => ({ name, text: '{}\n' })),
+    since: '2026-01-02T03:04:05.678Z',
+    missedAt: new Map(),
+  };
+  const options = {
+    configDir: dir.path,
+    config: { ...OPTIONS, requiredFiles: ['ip-masq-c'] },
+    resyncInterval: 60_000,
+    keep: async () => 'nothing changes',
+    readLastValid: async () => earlier,
+    graceMs: 60_000,
+  };
+  const observer = { onLoad: () => {}, onInvalidConfig: () => {} };
+  const reader = createReader(options, observer, capturedLog().log);
+  assert.equal(await reader.read(), undefined);
+  write('ip-masq-c');
+  const names = (await reader.read())?.configFiles.map(({ name }) => name);
+  assert.deepEqual(names, ['ip-masq-a', 'ip-masq-b', 'ip-masq-c']);
+});
