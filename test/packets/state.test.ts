@@ -70,7 +70,12 @@ function outcomeOf({ config, kernel, mode, state }: Start): Outcome {
     return { sources, code: 0, readyz: '503', message };
   }
   const ends = { sources, code: 3, readyz: 'none' };
-  if (kernel === 'rules') return { ...ends, message: /the rules on this node do not change/ };
+  if (kernel === 'rules') {
+    const message = knows
+      ? /nothing on this node changes; its last valid config/
+      : /the rules on this node do not change/;
+    return { ...ends, message };
+  }
   return {
     ...ends,
     message: knows
