@@ -125,7 +125,7 @@ manifest: all-push ## push all images, and $(REGISTRY)/ip-masq-agent:$(VERSION),
 release: need-version manifest ## push all images, and write what people install to bin/release/$(VERSION)
 	node build/release.ts '$(VERSION)' $(NAME) "$$(tail -n 1 bin/image/pushed)" $(SOURCE_DATE_EPOCH)
 
-check: setup $(VALIDATOR) ## run lint and unit tests, side by side: at most 45 seconds on 2 cores
+check: setup $(VALIDATOR) ## run lint and unit tests, side by side: some 70 seconds on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target SETUP=true unit lint
 	@node build/count-lines.ts cmd lib test
 	@node build/count-words.ts
@@ -134,7 +134,7 @@ unit: setup $(VALIDATOR)
 	@# Runs all files in one process: to start Node.js more than a hundred times would take as long as all the tests.
 	$(RUN_TESTS) --test-isolation=none 'test/unit/**/*.test.ts'
 
-test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 5 minutes on 2 idle cores
+test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 6 minutes on 2 idle cores
 	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
 	@echo 'test: skipped the tests that need Docker, Prometheus, Chromium, zsh or kustomize, and long random runs; `make test-more` runs them'
 
