@@ -15,11 +15,12 @@ interface LeftAlone extends ReservedRange {
 }
 
 /**
- * What packets to and from a range get, if no config file says otherwise. Left alone are packets to `private` ranges if there is
- * no config file, with `--nomasq-all-reserved-ranges` also those to `shared` and `other` ones; to `link local` ranges, which no
- * router forwards, with config files too. Packets to `multicast` ranges keep to their link, and say by their source which link it is: they
- * get no chosen address. With an address of `this host`, of `multicast` or `link local` no packet leaves a node. To a `private`,
- * `shared` or `unique local` address nobody outside has a route: of pods, packets with these get no answer.
+ * What packets to and from a range get, if no config file says otherwise. Packets to `private` ranges are left alone if there is
+ * no config file, with `--nomasq-all-reserved-ranges` also those to `shared` and `other` ones. Packets to `link local` ranges,
+ * which no router forwards, are left alone with config files too. Packets to `multicast` ranges keep to their link, and their
+ * source says which link it is: they get no chosen address. With an address of `this host`, `multicast` or `link local` no packet
+ * leaves a node. Nobody outside has a route to a `private`, `shared` or `unique local` address: packets of pods with these get no
+ * answer.
  */
 type Kind = 'private' | 'shared' | 'other' | 'this host' | 'link local' | 'multicast' | 'unique local';
 
@@ -60,6 +61,7 @@ export const UNROUTED_RANGES = rangesOf('private', 'shared', 'unique local');
 export const MULTICAST = byFamily(rangesOf('multicast'));
 export const UNUSABLE_AS_SOURCE = byFamily(rangesOf('this host', 'link local', 'multicast'));
 const [ipv4, ipv6] = rangesOf('link local') as [ReservedRange, ReservedRange];
+/** The ranges of each family that the agent itself leaves alone, each with the key that ends that. */
 export const LEFT_ALONE: Readonly<Record<Family, readonly LeftAlone[]>> = {
   IPv4: [{ key: 'masqLinkLocal', topic: 'link-local', ...ipv4 }],
   IPv6: [{ key: 'masqLinkLocalIPv6', topic: 'link-local', ...ipv6 }],

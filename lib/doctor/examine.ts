@@ -89,6 +89,7 @@ async function examineKernel(
   families: readonly Family[],
 ): Promise<Examination> {
   const { dataplane: options, host, acceptForeign, retry } = examiner;
+  const vanished = vanishedFilesOf(holder);
   const findings: Finding[] = [];
   const read: string[] = [];
   const collect = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
@@ -107,7 +108,7 @@ async function examineKernel(
         await collect(() => writerFindings(host, location), location.family);
       if (config === undefined) break;
       await collect(
-        async () => ownRuleFindings(preview(location, config, families), vanishedFilesOf(holder)),
+        async () => ownRuleFindings(preview(location, config, families), vanished),
         location.family,
       );
     }

@@ -190,8 +190,8 @@ const IS_KNOWN =
   /^(?:conntrack ctstate|state state|ct state) (?:established|related)(?:,(?:established|related))*$/i;
 
 /**
- * Whether a rule accepts no connection of a pod that begins. kube-proxy accepts those that are known, and what it has marked: such
- * packets are none of a rule's destinations. A target in brackets, which has no words, may be one that accepts, such as a queue.
+ * Whether a rule accepts no new connection of a pod. kube-proxy accepts known connections, and packets with its mark: a rule for
+ * marked packets has no destinations. A target in brackets, which has no words, may be one that accepts, such as a queue.
  */
 function acceptsNoConnection({ outcome, text, destinations, conditions }: Rule): boolean {
   if (destinations.ranges.length === 0 || conditions.some((one) => IS_KNOWN.test(one.text))) return true;

@@ -29,7 +29,7 @@ type Numbers = Readonly<Record<string, number>>;
 
 describe('the counters grow by exactly the connections of pods', { concurrency: true, skip: NO_LAB }, () => {
   for (const kind of DATAPLANES) {
-    it(`through a config change and a flush by somebody else: ${kind.name}`, async () => {
+    it(`also after a change of the config, and after another program has flushed the rules: ${kind.name}`, async () => {
       await using lab = await createPacketLab(kind);
       const { apply, growth } = counting(lab);
       await apply(FIRST);
