@@ -9,7 +9,8 @@ const MOST_DESTINATIONS = 20;
  * Rules at the hook postrouting see the translated destination.
  *
  * @param from only connections from this address
- * @returns some for each address, none for one without connections; nothing at all if conntrack holds too many
+ * @returns some for each address, sorted, as the kernel tells them in the order of a hash;
+ *   none for one without connections; nothing at all if conntrack holds too many
  * @throws {NetlinkError}
  */
 export async function destinationsOf(
@@ -24,5 +25,8 @@ export async function destinationsOf(
       if (one.family === family && one.value === original.destination && one.to.size < MOST_DESTINATIONS)
         one.to.add(reply.source);
   });
-  return isRead ? seen.map(({ family, to }) => Array.from(to, (value) => ({ family, value }))) : [];
+  if (!isRead) return [];
+  return seen.map(({ family, to }) =>
+    [...to].sort((a, b) => (a < b ? -1 : 1)).map((value) => ({ family, value })),
+  );
 }

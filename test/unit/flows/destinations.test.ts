@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
+import { destinationsOf } from '../../../lib/flows/destinations.ts';
+import { flowOf, sourceOf } from './support.ts';
+
+const SERVICE = parseAddress('10.96.0.10');
+
+const toBackend = (backend: string, from = '10.244.0.1:1') =>
+  flowOf({ from, to: '10.96.0.10:53', via: `${backend}:53` });
+
+async function destinations(flows: Parameters<typeof sourceOf>[0][number], from?: string) {
+  assert.ok(SERVICE);
+  const [found = []] = await destinationsOf(
+    sourceOf([flows]),
+    [SERVICE],
+    from ? parseAddress(from) : undefined,
+  );
+  return found.map(formatAddress);
+}
+
+describe('destinations of connections', () => {
+  it('are the same, in whatever order the kernel tells the flows', async () => {
+    const flows = ['10.3.4.10', '10.3.4.9', '10.20.1.1', '10.3.4.9'].map((backend) => toBackend(backend));
+    const sorted = ['10.3.4.9', '10.3.4.10', '10.20.1.1'];
+    assert.deepEqual(await destinations(flows), sorted);
+    assert.deepEqual(await destinations(flows.toReversed()), sorted);
+  });
+
+  it('are those of connections from an address, if one is asked for', async () => {
+    const flows = [toBackend('10.3.4.5'), toBackend('10.3.4.6', '10.244.0.2:1')];
+    assert.deepEqual(await destinations(flows, '10.244.0.2'), ['10.3.4.6']);
+  });
+});
