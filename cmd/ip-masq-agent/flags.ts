@@ -1,5 +1,6 @@
 import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
 import { overlap, trafficText } from '../../lib/cidr/prefix.ts';
+import { OTHER_RESERVED_RANGES } from '../../lib/cidr/reserved.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { DEFAULT_CHAIN, INVALID_PACKETS } from '../../lib/dataplane/options.ts';
 import { AUTHOR_IDS } from '../../lib/foreign/author.ts';
@@ -51,7 +52,7 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
-    'if there is no config file: leave not only RFC 1918 unmasqueraded, but also the other ranges that RFCs reserve',
+    `if there is no config file: leave not only RFC 1918 unmasqueraded, but also ${OTHER_RESERVED_RANGES.map(({ prefix }) => prefix.text).join(', ')}`,
   ),
   'enable-ipv6': policy(boolean, 'false', 'keep rules for IPv6 too'),
   'enable-ipv4': policy(
@@ -72,7 +73,7 @@ export const FLAGS = {
   'to-ports': dataplane(
     portRanges,
     '',
-    'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely. Connections from ports below 1024 get them too, those of the node itself as well unless masqueradeFromCIDRs lists only pods: NFS servers that ask for such a port then refuse mounts',
+    'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely. Without it, a port from 512 to 1023 becomes one of 600-1023, a lower one one of 1-511, others one of 1024-65535. With it, connections from ports below 1024 get these ports too, those of the node itself as well unless masqueradeFromCIDRs lists only pods: NFS servers that ask for such a port then refuse mounts',
   ),
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
@@ -165,7 +166,7 @@ export const FLAGS = {
   'metrics-bind-address': daemon(
     bindAddress,
     '127.0.0.1:9614',
-    'address of the server for metrics, probes and status pages; empty for no server',
+    'address of the server for metrics, probes and status pages; empty for no server, not in pods, whose probes would fail',
   ),
   'scrape-bind-address': daemon(
     bindAddress,

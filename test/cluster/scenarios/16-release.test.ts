@@ -129,7 +129,10 @@ scenario('a kustomization becomes a release of the Helm chart, and no packet goe
       const before = (await agent.pods()).map(({ uid }) => uid);
       await chart.write({});
       await chart.run('Install', 'push');
-      for (const command of await chart.documented('From a kustomization to Helm'))
+      for (const command of await chart.documented(
+        'From a kustomization',
+        'examples/helm/ip-masq-agent/README.md',
+      ))
         await chart.execute(command);
       const after = (await agent.pods()).map(({ uid }) => uid);
       assert.equal(after.length, before.length);
@@ -154,8 +157,8 @@ scenario('a kustomization becomes a release of the Helm chart, and no packet goe
 interface Chart extends AsyncDisposable {
   /** Writes the values; without a config, the pods' addresses are inside. */
   write(values: Readonly<Record<string, object>>): Promise<void>;
-  /** The commands below a heading of the page. */
-  documented(heading: string): Promise<readonly (readonly string[])[]>;
+  /** The commands below a heading of a page, for this release. */
+  documented(heading: string, page?: string): Promise<readonly (readonly string[])[]>;
   execute(command: readonly string[]): Promise<void>;
   /** Runs those commands of Helm below a heading that have one of these verbs. */
   run(heading: string, ...verbs: readonly string[]): Promise<void>;
@@ -175,8 +178,8 @@ async function chartOf(system: Lab, release: Release): Promise<Chart> {
     'ip-masq-agent-0.1.0.tgz': release.chart,
     '0.1.0': release.version,
   };
-  const documented = async (heading: string) =>
-    commandsOf(await sectionOf('docs/install.md', heading)).map(({ program, args }) => [
+  const documented = async (heading: string, page = 'docs/install.md') =>
+    commandsOf(await sectionOf(page, heading)).map(({ program, args }) => [
       program,
       ...args
         .slice(0, args.includes('|') ? args.indexOf('|') : undefined)
