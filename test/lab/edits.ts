@@ -262,5 +262,16 @@ function chainEdits(protocol: Protocol): fc.Arbitrary<Edit> {
     fc.tuple(oneOf('-F', '-X'), chain),
     fc.tuple(fc.constant('-N'), oneOf('FOREIGN', 'FOREIGN', ...OWN_CHAINS)),
   );
-  return args.map((parts) => ({ protocol, iptables: parts.flat() }));
+  return args
+    .map((parts) => ({ protocol, iptables: parts.flat() }))
+    .filter(({ iptables }) => !leadsElsewhere(iptables));
+}
+
+/** Where a rule of another hook leads to a chain, the kernel refuses MASQUERADE in that chain: no agent can repair its rules. */
+function leadsElsewhere([, chain = '', ...rule]: readonly string[]): boolean {
+  return (
+    ['PREROUTING', 'OUTPUT'].includes(chain) &&
+    (rule.includes('-j') || rule.includes('-g')) &&
+    !['ACCEPT', 'RETURN'].includes(rule.at(-1) ?? '')
+  );
 }
