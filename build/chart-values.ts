@@ -89,7 +89,7 @@ export function chartValuesSchema() {
           'require-source': renamedTo('flags.require-file'),
         }),
         config,
-        configMap: closed(CONFIG_FILE),
+        configMap: closed({ create: { type: 'boolean' }, ...CONFIG_FILE }),
         dualStackCIDRs: { type: 'array', items: { $ref: '#/$defs/cidr' } },
         configFiles: { type: 'array', items: { ...closed(CONFIG_FILE), required: ['name', 'optional'] } },
         sources: renamedTo('configFiles'),

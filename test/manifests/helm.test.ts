@@ -112,7 +112,7 @@ describe('the chart', { skip: NO_HELM }, () => {
   it('changes no pod for another config, and writes no config file that another program keeps', async () => {
     const before = await objectsOfChart(RELEASE);
     const after = await objectsOfChart(RELEASE, '--set=config.masqLinkLocal=true');
-    const none = await objectsOfChart(RELEASE, '--set=config=null');
+    const none = await objectsOfChart(RELEASE, '--set=configMap.create=false');
     const changed = after.filter((object, index) => JSON.stringify(object) !== JSON.stringify(before[index]));
     const kinds = changed.map(({ kind }) => kind);
     assert.deepEqual(kinds, ['ConfigMap']);
