@@ -185,11 +185,11 @@ const WITNESS = [
   'type filter hook prerouting priority raw;',
   ...FAMILIES.flatMap((family) => {
     const [ip, inside] = family === 'IPv4' ? ['ip', '10.0.0.0/8'] : ['ip6', 'fd00::/8'];
-    const stray = `${ip} saddr ${NODE[family]} tcp sport 30000`;
+    const ofNode = `${ip} daddr ${netOf(family, 5)}/${family === 'IPv4' ? 24 : 32}`;
     return [
       `${ip} saddr ${POD[family]} ${ip} daddr != ${inside} counter name leaked${family}`,
       `${ip} saddr ${POD[family]} ${ip} daddr ${inside} counter name inside${family}`,
-      `${stray} counter name node${family}`,
+      `${ofNode} counter name node${family}`,
       `${ip} saddr ${ELSEWHERE[family]} counter name elsewhere${family}`,
     ];
   }),
@@ -200,8 +200,12 @@ const WITNESS = [
 
 /** Addresses outside, of which no two nets share one. */
 function outsiders(family: Family, net: number, count: number): readonly string[] {
-  const start = family === 'IPv4' ? `198.18.${net}.` : `2606:${net}::`;
+  const start = netOf(family, net).replace(/0$/, '');
   return Array.from({ length: count }, (_, index) => `${start}${index + 1}`);
+}
+
+function netOf(family: Family, net: number): string {
+  return family === 'IPv4' ? `198.18.${net}.0` : `2606:${net}::`;
 }
 
 const createInvalidLab = (invalidPackets: InvalidPackets) =>
