@@ -92,7 +92,7 @@ export function stateLines(state: AgentState): readonly string[] {
   const absent = keeps === 'rules' ? 'those of an earlier run' : `not in sync: ${reasons.join('; ')}`;
   const kept = keeps === 'config' ? '; the last valid config stays in use' : '';
   return [
-    `${version}: the rules are ${inSync ? 'in sync' : absent}`,
+    `ip-masq-agent ${version}: the rules are ${inSync ? 'in sync' : absent}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
     ...vanished.map(({ file }) => `gone, but its last text still counts: ${file}`),

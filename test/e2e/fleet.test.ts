@@ -263,7 +263,7 @@ describe('fleet', () => {
     assert.equal(code, 4);
     assert.match(
       stdout,
-      /^2 nodes: n1, n2\n {2}\S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago/m,
+      /^2 nodes: n1, n2\n {2}ip-masq-agent \S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago/m,
     );
   });
 
@@ -426,7 +426,7 @@ describe('fleet', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /^1 node: a\n {2}\S+: the rules are in sync\n(?: .*\n)+ {2}but its pod is not ready, .*\n.* exit code 1 .*\n {2}another agent holds /m,
+      /^1 node: a\n {2}ip-masq-agent \S+: the rules are in sync\n(?: .*\n)+ {2}but its pod is not ready, .*\n.* exit code 1 .*\n {2}another agent holds /m,
     );
     assert.match(stdout, /^1 node: b\n/m);
   });
