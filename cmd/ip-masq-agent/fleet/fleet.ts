@@ -9,7 +9,7 @@ import { EXIT, UsageError } from '../exit.ts';
 import { endOf } from '../flag-kinds.ts';
 import { printResult } from '../print.ts';
 import { stopSignal } from '../signals.ts';
-import { groupsText, type NodeReport, worst } from './groups.ts';
+import { groupsText, type NodeReport, withoutDetails, worst } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
@@ -112,11 +112,6 @@ function reportOf(
 /** How the agent has ended, if its pod is not ready: while it waits for another agent to end, that one answers in its place. */
 function lastEnd(pod: FleetNode['pod']): readonly string[] {
   return pod?.down === undefined ? [] : ['but its pod is not ready, and how it ended last:', ...pod.down];
-}
-
-/** Without what the messages of agents that have ended for one reason differ by: times and processes. */
-function withoutDetails(message: string): string {
-  return message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\(process \d+\)/g, '');
 }
 
 /** Writes over the line on a terminal; nothing elsewhere. */
