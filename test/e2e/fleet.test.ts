@@ -225,7 +225,9 @@ describe('fleet', () => {
       });
     const late = (seconds: string) => {
       const reasons = [`sync IPv4: last sync ${seconds} s ago, the limit is 180 s`];
-      return JSON.stringify({ ...JSON.parse(pools[0]['status.json'] ?? ''), inSync: false, reasons });
+      const vanished = [{ file: 'ip-masq-a', until: `2026-11-26T14:40:${seconds.slice(0, 2)}Z` }];
+      const state = JSON.parse(pools[0]['status.json'] ?? '');
+      return JSON.stringify({ ...state, vanished, inSync: false, reasons });
     };
     const fails = (name: string, stderr: string) => running(name, { refused: true, code: 1, stderr });
     const answers = (subject: string, seconds: string) => ({
@@ -266,7 +268,7 @@ describe('fleet', () => {
     assert.equal(code, 4);
     assert.match(
       stdout,
-      /^2 nodes: n1, n2\n {2}ip-masq-agent \S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago/m,
+      /^2 nodes: n1, n2\n {2}ip-masq-agent \S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago(?:.*\n)+ {2}gone, .* until 2026-11-26T14:40:18Z: ip-masq-a$/m,
     );
   });
 
