@@ -98,8 +98,9 @@ function reportOf(
   const { answer, errors } = reply;
   try {
     const { lines, key = lines.join('\n'), unseen = [], hash = null } = summarise(answer);
-    const more = [...errors, ...lastEnd(pod)];
-    const all = { lines: [...lines, ...more], key: [key, ...more.map(withoutDetails)].join('\n') };
+    const end = lastEnd(pod);
+    const more = withoutDetails([...end, ...errors].join('\n'));
+    const all = { lines: [...end, ...lines, ...errors], key: `${key}\n${more}` };
     const code = pod?.down === undefined ? reply.code : Math.max(reply.code, EXIT.system);
     return { ...common, code, answer, ...all, unseen, hash };
   } catch (error) {
@@ -111,7 +112,12 @@ function reportOf(
 
 /** How the agent has ended, if its pod is not ready: while it waits for another agent to end, that one answers in its place. */
 function lastEnd(pod: FleetNode['pod']): readonly string[] {
-  return pod?.down === undefined ? [] : ['but its pod is not ready, and how it ended last:', ...pod.down];
+  if (pod?.down === undefined) return [];
+  return [
+    'its pod is not ready; how its agent ended last:',
+    ...pod.down,
+    'what answers there now, perhaps another agent:',
+  ];
 }
 
 /** Writes over the line on a terminal; nothing elsewhere. */
