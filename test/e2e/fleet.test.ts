@@ -302,7 +302,7 @@ describe('fleet', () => {
         `  connections to ${SERVICE} go to 10.1.1.1: not masqueraded, ${decidesIn}; the kernel agrees`,
         '  (so says a; the details of the others differ)',
         '',
-        `conntrack of 2 nodes shows no connection to ${SERVICE}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+        `conntrack of 2 nodes shows no connection to ${SERVICE}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A`,
         '',
         '2 groups: 2 + 3 = 5 nodes',
         '',

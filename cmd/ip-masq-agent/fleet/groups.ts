@@ -55,7 +55,7 @@ function notesOf(reports: readonly NodeReport[]): readonly string[] {
   const notes: string[] = [];
   if (blind.length > 0)
     notes.push(
-      `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+      `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A`,
     );
   if (configs > 1)
     notes.push(
