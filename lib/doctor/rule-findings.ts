@@ -162,8 +162,8 @@ export async function forwardFindings(
   if ((await (netlink && dropsForwarded(netlink, family).catch(orNothing))) !== true) return [];
   const message =
     'iptables drops all new connections that the node forwards: the policy of the chain FORWARD is DROP, and no rule there accepts one';
-  const remedy =
-    'let the CNI plugin or kube-proxy accept the packets of pods, or find out what has set the policy of FORWARD, and set it back: iptables (ip6tables) -P FORWARD ACCEPT';
+  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  const remedy = `let the CNI plugin or kube-proxy accept the packets of pods, or find out what has set the policy of FORWARD, and set it back on the node: ${command} -P FORWARD ACCEPT`;
   return [{ kind: 'forward-drop', family, message, evidence: ['-P FORWARD DROP'], remedy }];
 }
 

@@ -80,8 +80,8 @@ export function agentState({ status, families, interval }: StatusContext): Agent
 const SHOWN_FILES = 10;
 
 /**
- * The state in lines, without what differs between equal nodes: times, and the reason for the dataplane, which is another
- * after a restart.
+ * The state in lines, without what differs between equal nodes: the times of syncs, and the reason for the dataplane, which
+ * is another after a restart.
  *
  * @param state that an agent has told, perhaps of another version: nothing in it may be trusted
  * @throws {TypeError} if it has not the form of a state
@@ -90,12 +90,14 @@ export function stateLines(state: AgentState): readonly string[] {
   const { version, dataplane, hash, configFiles, vanished, invalid, keeps, inSync, reasons } = state;
   const names = truncatedText(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
   const absent = keeps === 'rules' ? 'those of an earlier run' : `not in sync: ${reasons.join('; ')}`;
+  // While the config has errors, it counts longer.
+  const end = (until: string) => (invalid === null ? ` until ${until}` : '');
   const kept = keeps === 'config' ? '; the last valid config stays in use' : '';
   return [
-    `${version}: the rules are ${inSync ? 'in sync' : absent}`,
+    `ip-masq-agent ${version}: the rules are ${inSync ? 'in sync' : absent}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
-    ...vanished.map(({ file }) => `gone, but its last text still counts: ${file}`),
+    ...vanished.map(({ file, until }) => `gone, but its last text still counts${end(until)}: ${file}`),
     ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${kept}`]),
   ].map(printable);
 }

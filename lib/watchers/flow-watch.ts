@@ -24,6 +24,9 @@ interface FlowWatchOptions {
 /** How often it reads without a reason: for ports in use, and for stale flows that have ended. */
 const READ_AGAIN_MS = 600_000;
 
+/** How often it reports hardly more than before: in a fight for the rules, each repair asks for a report. */
+const REPORT_AGAIN_MS = 60_000;
+
 type OpenConntrack = Pick<Conntrack, 'flowCount' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
 export interface FlowWatch {
@@ -52,6 +55,7 @@ export function createFlowWatch(
   /** Whether the next reading reports what it finds, and may delete flows. */
   let reports = false;
   let countsPorts = true;
+  let reported = { stale: new StaleFlows(), at: 0 };
   let isOver = false;
 
   const readSoon = oneAtATime<void>(async () => {
@@ -116,13 +120,16 @@ export function createFlowWatch(
   };
 
   const report = (stale: StaleFlows): void => {
+    const isDue = performance.now() - reported.at >= REPORT_AGAIN_MS;
+    const isNews = stale.counts.some((one) => one.flows > 2 * reported.stale.count(one));
+    if (stale.counts.length === 0 || !(isDue || isNews)) return;
+    reported = { stale, at: performance.now() };
     const hasUdp = stale.counts.some(({ protocol }) => protocol === 'udp');
     const remedy = hasUdp && mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
-    if (stale.counts.length > 0)
-      log.info(
-        { flows: stale.examples },
-        `${sumText(stale)} began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${remedy}`,
-      );
+    log.info(
+      { flows: stale.examples },
+      `${sumText(stale)} began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${remedy}`,
+    );
   };
 
   const reportDeleted = (deleted: StaleFlows): void => {

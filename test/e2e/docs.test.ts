@@ -94,7 +94,7 @@ function alike(text: string): string {
   return text
     .replace(/\b\d+(?:\.\d+)+(?= \((?:nft|nf_tables|legacy)\))/g, 'X')
     .replace(/^( {2}nft): .*$/m, '$1: X')
-    .replace(/^\S+(?=: the rules are)/m, 'X')
+    .replace(/^(ip-masq-agent) \S+(?=: the rules are)/m, '$1 X')
     .replace(/\b\d{4}-\d\d-\d\dT[\d:]+Z/g, 'X')
     .replace(/^(ip-masq-agent) \S+ \(commit \w+, Node\.js v[\d.]+\)$/m, '$1 X')
     .replace(/^IPv[46], iptables X \(legacy\): no rules of the agent\n/gm, '')

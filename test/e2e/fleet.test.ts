@@ -225,7 +225,9 @@ describe('fleet', () => {
       });
     const late = (seconds: string) => {
       const reasons = [`sync IPv4: last sync ${seconds} s ago, the limit is 180 s`];
-      return JSON.stringify({ ...JSON.parse(pools[0]['status.json'] ?? ''), inSync: false, reasons });
+      const vanished = [{ file: 'ip-masq-a', until: `2026-11-26T14:40:${seconds.slice(0, 2)}Z` }];
+      const state = JSON.parse(pools[0]['status.json'] ?? '');
+      return JSON.stringify({ ...state, vanished, inSync: false, reasons });
     };
     const fails = (name: string, stderr: string) => running(name, { refused: true, code: 1, stderr });
     const answers = (subject: string, seconds: string) => ({
@@ -256,14 +258,17 @@ describe('fleet', () => {
       /^2 nodes: n1, n2\n {2}node-address \(IPv4\): 203\.0\.113\.1 is missing\n {2}\(so says n1; /m,
     );
     assert.match(found.stdout, /^2 nodes: n3, n4\n {2}Error: dial tcp 192\.0\.2\.7/m);
-    assert.match(found.stdout, /^2 nodes: n5, n6\n {2}the agent crash-loops: exit code 1/m);
+    assert.match(
+      found.stdout,
+      /^2 nodes: n5, n6\n {2}the agent crash-loops: exit code 1.*\n {2}its last valid .*\n {2}ip-masq-a:.*\n {2}pods: /m,
+    );
     assert.match(found.stdout, /^1 node: n7\n/m);
     assert.match(found.stdout, /^2 nodes: n8, n9\n {2}the agent crash-loops: exit code 1/m);
     const { code, stdout } = await run(directory, 'status');
     assert.equal(code, 4);
     assert.match(
       stdout,
-      /^2 nodes: n1, n2\n {2}\S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago/m,
+      /^2 nodes: n1, n2\n {2}ip-masq-agent \S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago(?:.*\n)+ {2}gone, .* until 2026-11-26T14:40:18Z: ip-masq-a$/m,
     );
   });
 
@@ -297,7 +302,7 @@ describe('fleet', () => {
         `  connections to ${SERVICE} go to 10.1.1.1: not masqueraded, ${decidesIn}; the kernel agrees`,
         '  (so says a; the details of the others differ)',
         '',
-        `conntrack of 2 nodes shows no connection to ${SERVICE}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+        `conntrack of 2 nodes shows no connection to ${SERVICE}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A`,
         '',
         '2 groups: 2 + 3 = 5 nodes',
         '',
@@ -426,7 +431,7 @@ describe('fleet', () => {
     assert.equal(code, 1);
     assert.match(
       stdout,
-      /^1 node: a\n {2}\S+: the rules are in sync\n(?: .*\n)+ {2}but its pod is not ready, .*\n.* exit code 1 .*\n {2}another agent holds /m,
+      /^1 node: a\n {2}its pod is not ready; .*\n.* exit code 1 .*\n {2}another agent holds .*\n {2}.* perhaps another agent:\n {2}ip-masq-agent \S+: the rules are in sync\n/m,
     );
     assert.match(stdout, /^1 node: b\n/m);
   });

@@ -38,7 +38,7 @@ describe('status', () => {
       ],
     );
     const { stdout } = await node.agent('status');
-    assert.match(stdout, /: the rules are in sync\n/);
+    assert.match(stdout, /^ip-masq-agent \S+: the rules are in sync\n/);
     for (const text of [hash, state.version, state.dataplane.reason, state.syncs[0].last])
       assert.ok(stdout.includes(text), stdout);
     await agent.stop();

@@ -55,7 +55,7 @@ export function explainedText(
 export function unseenText(addresses: readonly Address[]): string {
   if (addresses.length === 0) return '';
   const texts = addresses.map(formatAddress).join(', ');
-  return `conntrack shows no connection to ${texts}. The address of a Service does not decide, but that of the endpoint to which kube-proxy translates it: ask for that (kubectl get endpointslices -A). A load balancer at sockets, such as Cilium's, leaves nothing in conntrack.\n`;
+  return `conntrack shows no connection to ${texts}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A\n`;
 }
 
 function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): readonly string[] {

@@ -9,7 +9,7 @@ import { EXIT, UsageError } from '../exit.ts';
 import { endOf } from '../flag-kinds.ts';
 import { printResult } from '../print.ts';
 import { stopSignal } from '../signals.ts';
-import { groupsText, type NodeReport, worst } from './groups.ts';
+import { groupsText, type NodeReport, withoutDetails, worst } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
@@ -98,8 +98,9 @@ function reportOf(
   const { answer, errors } = reply;
   try {
     const { lines, key = lines.join('\n'), unseen = [], hash = null } = summarise(answer);
-    const more = [...errors, ...lastEnd(pod)];
-    const all = { lines: [...lines, ...more], key: [key, ...more.map(withoutDetails)].join('\n') };
+    const end = lastEnd(pod);
+    const more = withoutDetails([...end, ...errors].join('\n'));
+    const all = { lines: [...end, ...lines, ...errors], key: `${key}\n${more}` };
     const code = pod?.down === undefined ? reply.code : Math.max(reply.code, EXIT.system);
     return { ...common, code, answer, ...all, unseen, hash };
   } catch (error) {
@@ -111,12 +112,12 @@ function reportOf(
 
 /** How the agent has ended, if its pod is not ready: while it waits for another agent to end, that one answers in its place. */
 function lastEnd(pod: FleetNode['pod']): readonly string[] {
-  return pod?.down === undefined ? [] : ['but its pod is not ready, and how it ended last:', ...pod.down];
-}
-
-/** Without what the messages of agents that have ended for one reason differ by: times and processes. */
-function withoutDetails(message: string): string {
-  return message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\(process \d+\)/g, '');
+  if (pod?.down === undefined) return [];
+  return [
+    'its pod is not ready; how its agent ended last:',
+    ...pod.down,
+    'what answers there now, perhaps another agent:',
+  ];
 }
 
 /** Writes over the line on a terminal; nothing elsewhere. */

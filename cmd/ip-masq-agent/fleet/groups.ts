@@ -55,7 +55,7 @@ function notesOf(reports: readonly NodeReport[]): readonly string[] {
   const notes: string[] = [];
   if (blind.length > 0)
     notes.push(
-      `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. The address of a Service does not decide, but that of its endpoint: ask for that (kubectl get endpointslices -A)`,
+      `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A`,
     );
   if (configs > 1)
     notes.push(
@@ -75,7 +75,7 @@ function groupText(group: readonly NodeReport[], areMixed: boolean, paint: Paint
   const [{ node, lines } = { node: '', lines: [] }] = group;
   const daemonSets = areMixed ? [...new Set(daemonSetsOf(group))] : [];
   const pods = group.flatMap(({ state, pod }) => (HAS_LOGS.includes(state) ? (pod ?? []) : []));
-  const isEqual = group.every((one) => one.lines.join('\n') === lines.join('\n'));
+  const isEqual = new Set(group.map((one) => withoutDetails(one.lines.join('\n')))).size === 1;
   return [
     `${paint(colour, counted(group.length, 'node'))}: ${names}`,
     ...truncated(
@@ -89,6 +89,11 @@ function groupText(group: readonly NodeReport[], areMixed: boolean, paint: Paint
     ...(pods.length === 0 ? [] : [`  pods: ${truncatedText(pods, MOST_PODS, printable)}`]),
     '',
   ].join('\n');
+}
+
+/** Without what equal messages of agents differ by: times and processes. */
+export function withoutDetails(message: string): string {
+  return message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z|\(process \d+\)/g, '');
 }
 
 function shown(line: string): string {

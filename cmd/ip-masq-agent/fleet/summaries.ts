@@ -5,7 +5,7 @@ import type { originValue } from '../../../lib/text/origin.ts';
 import { counted, truncated } from '../../../lib/text/words.ts';
 import type { differenceJson, placeJson } from '../difference.ts';
 import type { explainedJson } from '../explain-json.ts';
-import type { NodeReport } from './groups.ts';
+import { type NodeReport, withoutDetails } from './groups.ts';
 
 /** What an answer says, so that equal nodes say the same. */
 export interface Summary {
@@ -58,7 +58,8 @@ function status(answer: object): Summary {
   const state = answer as AgentState;
   const lines = stateLines(state);
   // How long a sync is late.
-  return { lines, key: lines.join('\n').replace(/[\d.]+ s\b/g, 's'), hash: state.hash };
+  const key = withoutDetails(lines.join('\n')).replace(/[\d.]+ s\b/g, 's');
+  return { lines, key, hash: state.hash };
 }
 
 function doctor(answer: object): Summary {

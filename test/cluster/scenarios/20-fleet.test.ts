@@ -40,7 +40,7 @@ scenario('one command tells two pools, an agent that crash-loops, and a node wit
   };
   const of = (name: string, text: RegExp) => new RegExp(`^1 node: ${name}\\n {2}${text.source}`, 'm');
   const unchanged = /with the config \w+:\n {2}.*: nothing to change$/;
-  const inSync = /\S+: the rules are in sync$/;
+  const inSync = /ip-masq-agent \S+: the rules are in sync$/;
 
   await t.test(
     'two nodes with one config are one group, also with the rights of the documentation alone',

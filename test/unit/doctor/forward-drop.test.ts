@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Family } from '../../../lib/cidr/address.ts';
 import { forwardFindings } from '../../../lib/doctor/rule-findings.ts';
 import type { KnownExpression } from '../../../lib/netlink/expressions.ts';
 import type { RuleReply } from '../../../lib/netlink/replies.ts';
@@ -20,7 +21,11 @@ const DOCKER = {
 };
 const ESTABLISHED = { name: 'match', extension: 'conntrack', revision: 3, info: '00' } as const;
 
-async function found(policy: number, rules: Readonly<Record<string, readonly (RuleReply | undefined)[]>>) {
+async function found(
+  policy: number,
+  rules: Readonly<Record<string, readonly (RuleReply | undefined)[]>>,
+  family: Family = 'IPv4',
+) {
   const chain = async () => ({
     protocol: 2,
     table: 'filter',
@@ -30,7 +35,7 @@ async function found(policy: number, rules: Readonly<Record<string, readonly (Ru
   });
   const listed = Object.entries(rules).map(([name, all]) => [name, all.filter((one) => one !== undefined)]);
   const host = fakeHost({}, [], {}, [], Object.fromEntries(listed), { chain });
-  const findings = await forwardFindings(host, 'IPv4');
+  const findings = await forwardFindings(host, family);
   return findings.map(({ kind, remedy }) => `${kind}: ${remedy}`);
 }
 
@@ -39,9 +44,9 @@ describe('that the node forwards nothing', () => {
     ['an empty chain', {}],
     ['chains that return and drop', { FORWARD: [reply(jump('THEIRS')), DROP], THEIRS: [RETURN, RETURN] }],
   ] as const)
-    it(`is a finding, which names the chain, if the policy is DROP: ${what}`, async () => {
+    it(`is a finding, with the command that ends it, if the policy is DROP: ${what}`, async () => {
       const [finding, ...more] = await found(0, rules);
-      assert.match(`${finding}`, /^forward-drop: .* FORWARD/);
+      assert.match(`${finding}`, /^forward-drop: .*: iptables -P FORWARD ACCEPT$/);
       assert.deepEqual(more, []);
       assert.deepEqual(await found(1, rules), []);
     });
@@ -55,6 +60,10 @@ describe('that the node forwards nothing', () => {
     it(`is not said if ${what}`, async () => {
       assert.deepEqual(await found(0, rules), []);
     });
+
+  it('names ip6tables for IPv6', async () => {
+    assert.match(`${await found(0, {}, 'IPv6')}`, /: ip6tables -P FORWARD ACCEPT$/);
+  });
 
   it('is not said if netlink is not used', async () => {
     assert.deepEqual(await forwardFindings({}, 'IPv4'), []);

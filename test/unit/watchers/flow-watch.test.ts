@@ -61,7 +61,7 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
 }
 
 describe('a reading of conntrack', () => {
-  it('reports stale flows once for each reading that is asked for, and says what ends them', async () => {
+  it('reports stale flows, and says what ends them', async () => {
     const lab = labOf(() => sourceOf([[UDP, TCP], [{ ...UDP, zone: 1 }]]));
     await lab.read();
     assert.equal(
@@ -80,8 +80,27 @@ describe('a reading of conntrack', () => {
     assert.deepEqual(await lab.series('port_usage_ratio'), [
       'ip_masq_agent_port_usage_ratio{family="IPv4"} 0',
     ]);
-    await lab.read();
-    assert.equal(lab.lines.length, 2);
+  });
+
+  it('reports them again if there are many more or other ones, and else once a minute', async (t) => {
+    let flows = [UDP];
+    let seconds = 0;
+    t.mock.method(performance, 'now', () => seconds * 1000);
+    const lab = labOf(() => sourceOf([flows]));
+    const reported = async (at: number, ...found: Flow[]) => {
+      [seconds, flows] = [at, found];
+      const before = lab.lines.length;
+      await lab.read();
+      return lab.lines.length > before;
+    };
+    assert.equal(await reported(1, UDP), true);
+    assert.equal(await reported(3, UDP, UDP), false);
+    assert.equal(await reported(5, UDP, UDP, UDP), true, 'more than twice as many');
+    assert.equal(await reported(7, UDP), false);
+    assert.equal(await reported(9, UDP, TCP), true, 'another kind');
+    assert.equal(await reported(68, UDP, TCP), false);
+    assert.equal(await reported(69, UDP, TCP), true, 'a minute later');
+    assert.equal(await reported(200), false, 'none');
   });
 
   it('deletes stale flows of UDP if that is asked for, and no others', async () => {
