@@ -1,8 +1,6 @@
 import { retrying } from '../agent/retry.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
 import type { Address, Family } from '../cidr/address.ts';
-import { isIn, rangeOf } from '../cidr/ranges.ts';
-import { noAnswer } from '../dataplane/netlink.ts';
 import { kubeProxyDropsInvalid } from '../doctor/invalid-packets.ts';
 import { bpfLinks } from '../doctor/machine-findings.ts';
 import { destinationsOf } from '../flows/destinations.ts';
@@ -11,11 +9,10 @@ import { readNode } from '../foreign/read-node.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal, usableSourceAddresses } from '../node/own-addresses.ts';
-import { podRoutes } from '../node/pod-routes.ts';
 import { agreesWholly, type Explained, type ExplainRequest, explainedLive, placesOf } from './explain.ts';
 
 /**
- * The answers of the node, and the addresses without a connection that shows where packets to them go, except those of pods.
+ * The answers of the node, and the addresses without a connection that shows where packets to them go.
  *
  * @throws {DataplaneError} if the dataplane in use cannot be read
  */
@@ -57,18 +54,7 @@ export async function askNode(
     for (const one of onePerVerdict(found))
       answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }
-  const unseen = addresses.filter((_, index) => !reached[index]?.length);
-  return { answers, unseen: await withoutPods(unseen) };
-}
-
-/** Those of the addresses that no route shows to be of a pod: the others are no Service's. */
-async function withoutPods(addresses: readonly Address[]): Promise<readonly Address[]> {
-  const families = [...new Set(addresses.map(({ family }) => family))];
-  const routes = await podRoutes(families).catch(noAnswer);
-  return addresses.filter(
-    ({ family, value }) =>
-      !routes?.some(({ prefix }) => prefix.family === family && isIn(value, rangeOf(prefix))),
-  );
+  return { answers, unseen: addresses.filter((_, index) => !reached[index]?.length) };
 }
 
 /** Where connections to the addresses go; nothing if conntrack cannot be read. */
