@@ -24,8 +24,15 @@ interface FlowWatchOptions {
 /** How often it reads without a reason: for ports in use, and for stale flows that have ended. */
 const READ_AGAIN_MS = 600_000;
 
-/** How often it reports hardly more than before: in a fight for the rules, each repair asks for a report. */
-const REPORT_AGAIN_MS = 60_000;
+/** How often it tells of flows after repairs: in a fight for the rules there is one every two seconds. */
+const TELL_AGAIN_MS = 60_000;
+
+/** What a reading is for, besides the metrics of stale flows. */
+interface Asked {
+  readonly mayDelete: boolean;
+  readonly tells: boolean;
+  readonly countsPorts: boolean;
+}
 
 type OpenConntrack = Pick<Conntrack, 'flowCount' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
@@ -33,9 +40,9 @@ export interface FlowWatch {
   /**
    * Reads now, or after the current reading, because the kernel has these verdicts now.
    *
-   * @param isNew whether it may have had other rules before: otherwise it only counts, because nothing has become stale
+   * @param after what the sync did: without new rules it only counts, because nothing has become stale
    */
-  read(verdict: FlowVerdict, isNew?: boolean): void;
+  read(verdict: FlowVerdict, after: 'change' | 'repair' | 'nothing'): void;
 }
 
 /**
@@ -52,27 +59,27 @@ export function createFlowWatch(
 ): FlowWatch {
   const notices = new Notices(log);
   let verdict: FlowVerdict = () => 'not_masqueraded';
-  /** Whether the next reading reports what it finds, and may delete flows. */
-  let reports = false;
+  /** Whether the next reading may delete flows, and whether it tells of those that stay. */
+  let [mayDelete, tells] = [false, false];
+  let toldAt = Number.NEGATIVE_INFINITY;
   let countsPorts = true;
-  let reported = { stale: new StaleFlows(), at: 0 };
   let isOver = false;
 
   const readSoon = oneAtATime<void>(async () => {
     if (isOver) return;
-    const asked = { reports, countsPorts };
-    reports = false;
+    const asked = { mayDelete, tells, countsPorts };
+    [mayDelete, tells] = [false, false];
     countsPorts = false;
     await readNow(asked).catch(fail);
     collectGarbageSoon();
   }, log);
 
-  const readNow = async (asked: { readonly reports: boolean; readonly countsPorts: boolean }) => {
+  const readNow = async (asked: Asked) => {
     using conntrack = open();
     const rules = { verdict, isOwn: createIsLocal() };
     const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
     const ports = asked.countsPorts ? new PortCounter(toPorts, rules.isOwn) : undefined;
-    const deletes = asked.reports && mode === 'delete-udp';
+    const deletes = asked.mayDelete && mode === 'delete-udp';
     const toDelete: { readonly flow: Flow; readonly kept: Verdict }[] = [];
     const take = (flow: Flow): void => {
       ports?.add(flow);
@@ -98,7 +105,7 @@ export function createFlowWatch(
         return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
       notices.updateWarnings([]);
       record(stale, ports);
-      if (asked.reports) report(stale);
+      if (asked.tells && stale.counts.length > 0) tell(stale);
     } finally {
       // Also of a table that was not read to its end.
       reportDeleted(deleted);
@@ -119,11 +126,8 @@ export function createFlowWatch(
     });
   };
 
-  const report = (stale: StaleFlows): void => {
-    const isDue = performance.now() - reported.at >= REPORT_AGAIN_MS;
-    const isNews = stale.counts.some((one) => one.flows > 2 * reported.stale.count(one));
-    if (stale.counts.length === 0 || !(isDue || isNews)) return;
-    reported = { stale, at: performance.now() };
+  const tell = (stale: StaleFlows): void => {
+    toldAt = performance.now();
     const hasUdp = stale.counts.some(({ protocol }) => protocol === 'udp');
     const remedy = hasUdp && mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
     log.info(
@@ -159,9 +163,11 @@ export function createFlowWatch(
     readSoon();
   }, READ_AGAIN_MS).unref();
   return {
-    read(newVerdict, isNew = true) {
+    read(newVerdict, after) {
       verdict = newVerdict;
-      reports ||= isNew;
+      mayDelete ||= after !== 'nothing';
+      const isDue = performance.now() - toldAt >= TELL_AGAIN_MS;
+      tells ||= after === 'change' || (after === 'repair' && isDue);
       readSoon();
     },
   };

@@ -52,9 +52,10 @@ export function createWatchers(surroundings: Surroundings): (sync: Sync) => Prom
     if (watch === undefined) {
       watch = await openWatchers(surroundings, sync);
       // What a run with --stale-flows=report has counted is deleted now, although nothing has changed.
-      watch.flows?.read(flow(), sync.changed || flags['stale-flows'] === 'delete-udp');
+      const isNew = sync.changed || flags['stale-flows'] === 'delete-udp';
+      watch.flows?.read(flow(), isNew ? 'change' : 'nothing');
       collectGarbageSoon();
-    } else if (sync.newVerdicts) watch.flows?.read(flow());
+    } else if (sync.newVerdicts) watch.flows?.read(flow(), sync.driftBy === undefined ? 'change' : 'repair');
     if (sync.changed) collectGarbageSoon();
     if (sync.changed || watch.foreign.isDue) watch.foreign.read({ ...sync, chain: flags['masq-chain'] });
   };

@@ -21,7 +21,7 @@ interface Lab {
   opened(): number;
   series(name: string): Promise<readonly string[]>;
   /** Reads, and waits until that is done. */
-  read(): Promise<void>;
+  read(after?: 'change' | 'repair' | 'nothing'): Promise<void>;
 }
 
 /** A watch over what `read` gives. It masquerades everything. */
@@ -51,9 +51,9 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
     opened: () => opened,
     series: async (name) =>
       (await metrics.text()).split('\n').filter((line) => line.startsWith(`ip_masq_agent_${name}{`)),
-    read: async () => {
+    read: async (after = 'change') => {
       const before = closed;
-      watch.read(() => 'masqueraded');
+      watch.read(() => 'masqueraded', after);
       for (let turn = 0; turn < 100 && closed === before; turn += 1) await setImmediate();
       await setImmediate();
     },
@@ -82,25 +82,22 @@ describe('a reading of conntrack', () => {
     ]);
   });
 
-  it('reports them again if there are many more or other ones, and else once a minute', async (t) => {
-    let flows = [UDP];
+  it('tells of them after each change, but after repairs at most once a minute', async (t) => {
     let seconds = 0;
     t.mock.method(performance, 'now', () => seconds * 1000);
-    const lab = labOf(() => sourceOf([flows]));
-    const reported = async (at: number, ...found: Flow[]) => {
-      [seconds, flows] = [at, found];
+    const lab = labOf(() => sourceOf([[UDP]]));
+    const tells = async (at: number, after: 'change' | 'repair' | 'nothing') => {
+      seconds = at;
       const before = lab.lines.length;
-      await lab.read();
+      await lab.read(after);
       return lab.lines.length > before;
     };
-    assert.equal(await reported(1, UDP), true);
-    assert.equal(await reported(3, UDP, UDP), false);
-    assert.equal(await reported(5, UDP, UDP, UDP), true, 'more than twice as many');
-    assert.equal(await reported(7, UDP), false);
-    assert.equal(await reported(9, UDP, TCP), true, 'another kind');
-    assert.equal(await reported(68, UDP, TCP), false);
-    assert.equal(await reported(69, UDP, TCP), true, 'a minute later');
-    assert.equal(await reported(200), false, 'none');
+    assert.equal(await tells(1, 'nothing'), false);
+    assert.equal(await tells(2, 'repair'), true);
+    assert.equal(await tells(4, 'repair'), false);
+    assert.equal(await tells(6, 'change'), true);
+    assert.equal(await tells(65, 'repair'), false);
+    assert.equal(await tells(66, 'repair'), true);
   });
 
   it('deletes stale flows of UDP if that is asked for, and no others', async () => {
