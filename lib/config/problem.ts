@@ -55,7 +55,7 @@ export const CONFLICT_KINDS = {
     'An entry is inside one of the opposite list from another config file; the longest prefix decides.',
   ),
   'limits-others': info(
-    'One config file has `masqueradeFromCIDRs`, another does not; the ranges limit what both ask for.',
+    'One config file has `masqueradeFromCIDRs`, another does not; its ranges limit what all files ask for.',
   ),
   'address-unused': info('Nothing is masqueraded in a destination of `masqueradeAddresses`.'),
   duplicate: info('A network is listed twice in the same list.'),
