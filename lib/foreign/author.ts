@@ -49,7 +49,7 @@ const SIGNATURES: Readonly<Record<string, readonly [name: string, pattern: RegEx
   flannel: [
     'flannel',
     /\bflanneld masq\b|\bFLANNEL-POSTRTG\b|^nftables \S+ flannel-ipv[46] /m,
-    'start flanneld with --ip-masq=false; if it runs so, restart the node, or empty what is left: iptables (ip6tables) -t nat -F FLANNEL-POSTRTG, or nft flush chain ip flannel-ipv4 postrtg (for IPv6: ip6 flannel-ipv6)',
+    'set "ipMasq": false in delegate of cni-conf.json (ConfigMap kube-flannel-cfg), because flannel\'s CNI plugin masquerades otherwise, then start flanneld with --ip-masq=false; if it runs so, restart the node, or empty what is left: iptables (ip6tables) -t nat -F FLANNEL-POSTRTG, or nft flush chain ip flannel-ipv4 postrtg (for IPv6: ip6 flannel-ipv6)',
   ],
   'aws-cni': [
     'AWS VPC CNI',
@@ -65,7 +65,7 @@ const SIGNATURES: Readonly<Record<string, readonly [name: string, pattern: RegEx
   cni: [
     'a CNI plugin',
     /\bCNI-[0-9a-f]{24}\b|^nftables \S+ cni_plugins_masquerade /m,
-    'set "ipMasq": false in the CNI configuration in /etc/cni/net.d, and restart the pods',
+    'set "ipMasq": false in the CNI configuration in /etc/cni/net.d (for flannel in delegate of cni-conf.json, ConfigMap kube-flannel-cfg), then drain and restart the node, because pods that end then leave their rules',
   ],
   libvirt: [
     'libvirt',
