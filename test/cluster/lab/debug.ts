@@ -5,8 +5,6 @@ import { until } from './wait.ts';
 
 /** What only a person needs. */
 const ATTENDED = '--attach';
-/** Where the pages run it: other namespaces may refuse such pods. */
-const NAMESPACE = '--namespace=kube-system';
 
 /**
  * Runs a documented command of `kubectl debug` on a node, without a terminal: what its pod has printed, which is deleted then.
@@ -36,14 +34,14 @@ export async function debugOn(
   // On a busy node kubelet may reset the connection.
   const { stdout } = await until(
     `the log of ${metadata.name}`,
-    () => kubectl.run('logs', NAMESPACE, metadata.name),
+    () => kubectl.run('logs', metadata.name),
     ({ code }) => code === 0,
   );
-  await kubectl.must('delete', NAMESPACE, 'pod', metadata.name);
+  await kubectl.must('delete', 'pod', metadata.name);
   return stdout;
 
   async function debugPods(): Promise<readonly Pod[]> {
-    const { items } = await kubectl.get<List<Pod>>('pods', NAMESPACE);
+    const { items } = await kubectl.get<List<Pod>>('pods');
     return items.filter((pod) => pod.metadata.name.startsWith(`node-debugger-${node}-`));
   }
 }
