@@ -28,7 +28,9 @@ export function commandsOf(section: string): readonly DocumentedCommand[] {
   return [...section.matchAll(/^(kubectl|helm) (?:-n kube-system )?(.*)$/gm)].map(
     ([, program = '', line = '']) => ({
       program,
-      args: [...line.matchAll(/(?:'[^']*'|[^\s'])+/g)].map(([word]) => word.replaceAll("'", '')),
+      args: [...line.replace(/ +#.*$/, '').matchAll(/(?:'[^']*'|[^\s'])+/g)].map(([word]) =>
+        word.replaceAll("'", ''),
+      ),
     }),
   );
 }
