@@ -8,6 +8,7 @@ import { loadConfig } from '../config/load.ts';
 import type { RuleLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
+import { IPTABLES_OF } from '../dataplane/iptables/tool.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
 import { Budget, COMMAND_LIMITS } from '../foreign/budget.ts';
 import { readNode } from '../foreign/read-node.ts';
@@ -150,8 +151,7 @@ async function examineKernel(
 /** Throws if the program that writes the agent's rules is missing: reading them does not need it. */
 async function writerFindings(host: Host, { dataplane, family }: RuleLocation): Promise<readonly Finding[]> {
   if (dataplane.iptables === undefined) return [];
-  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  await host.run(`${command}${dataplane.iptables.suffix}-restore`, ['--version']);
+  await host.run(`${IPTABLES_OF[family]}${dataplane.iptables.suffix}-restore`, ['--version']);
   return [];
 }
 

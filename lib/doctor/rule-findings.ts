@@ -14,6 +14,7 @@ import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { chainLister } from '../dataplane/iptables/list-chain.ts';
 import { natObstacle } from '../dataplane/iptables/observe.ts';
+import { IPTABLES_OF } from '../dataplane/iptables/tool.ts';
 import { type Netlink, noAnswer } from '../dataplane/netlink.ts';
 import type { Rule } from '../dataplane/rule.ts';
 import { authorOf, isAccepted } from '../foreign/author.ts';
@@ -162,8 +163,7 @@ export async function forwardFindings(
   if ((await (netlink && dropsForwarded(netlink, family).catch(orNothing))) !== true) return [];
   const message =
     'iptables drops all new connections that the node forwards: the policy of the chain FORWARD is DROP, and no rule there accepts one';
-  const command = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  const remedy = `let the CNI plugin or kube-proxy accept the packets of pods, or find out what has set the policy of FORWARD, and set it back on the node: ${command} -P FORWARD ACCEPT`;
+  const remedy = `let the CNI plugin or kube-proxy accept the packets of pods, or find out what has set the policy of FORWARD, and set it back on the node: ${IPTABLES_OF[family]} -P FORWARD ACCEPT`;
   return [{ kind: 'forward-drop', family, message, evidence: ['-P FORWARD DROP'], remedy }];
 }
 

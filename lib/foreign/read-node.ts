@@ -6,7 +6,7 @@ import type { Host } from '../dataplane/host.ts';
 import { findCommand } from '../dataplane/iptables/detect.ts';
 import { inTurns, legacyTables } from '../dataplane/iptables/legacy.ts';
 import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
-import { createTool, type Tool } from '../dataplane/iptables/tool.ts';
+import { createTool, IPTABLES_OF, type Tool } from '../dataplane/iptables/tool.ts';
 import { noAnswer, whyNoNetlink } from '../dataplane/netlink.ts';
 import { HOOK, INTERIM_TABLE, SRCNAT, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
@@ -150,11 +150,9 @@ interface Reader {
 function chainTextOf(base: NatChain): string {
   const { family, table, chain } = base;
   return family !== 'inet' && isOfIptables(base)
-    ? `${COMMANDS[family]} (nft) ${table} ${chain}`
+    ? `${IPTABLES_OF[family]} (nft) ${table} ${chain}`
     : `nftables ${TABLE_FAMILIES[family].word} ${table} ${chain}`;
 }
-
-const COMMANDS = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
 
 /** A base chain over netlink, and what it leads to. */
 async function readNative(
@@ -210,7 +208,7 @@ function baseOfIptables(
   table: 'nat' | 'raw',
 ): Pick<BaseChain, 'chainText' | 'family' | 'name'> {
   const name = table === 'nat' ? POSTROUTING : 'PREROUTING';
-  return { chainText: `${COMMANDS[family]} (${mode}) ${table} ${name}`, family, name };
+  return { chainText: `${IPTABLES_OF[family]} (${mode}) ${table} ${name}`, family, name };
 }
 
 /** Reads chains of a table by the tool. */

@@ -264,11 +264,11 @@ function chainEdits(protocol: Protocol): fc.Arbitrary<Edit> {
   );
   return args
     .map((parts) => ({ protocol, iptables: parts.flat() }))
-    .filter(({ iptables }) => !leadsElsewhere(iptables));
+    .filter(({ iptables }) => !leadsFromOtherHook(iptables));
 }
 
-/** Where a rule of another hook leads to a chain, the kernel refuses MASQUERADE in that chain: no agent can repair its rules. */
-function leadsElsewhere([, chain = '', ...rule]: readonly string[]): boolean {
+/** If a rule of another hook leads to a chain, the kernel refuses MASQUERADE in that chain: no agent can repair its rules then. */
+function leadsFromOtherHook([, chain = '', ...rule]: readonly string[]): boolean {
   return (
     ['PREROUTING', 'OUTPUT'].includes(chain) &&
     (rule.includes('-j') || rule.includes('-g')) &&

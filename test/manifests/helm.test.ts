@@ -69,6 +69,7 @@ describe('the chart', { skip: NO_HELM }, () => {
     ['--set=sizing=2000', /'\/sizing': value must be one of 1000, 5000/],
     ['--set=components.hardened=true', /set image\.digest/],
     ['--set=flags.metrics-bind-address=', /kubelet probes it; set 127\.0\.0\.1/],
+    ['--set=config=null', /set configMap\.create=false/],
     // Old names.
     ['--set=components.prometheus-rules=true', /must be 'renamed to components\.prometheusRule'/],
     ['--set=sources[0].name=ip-masq-cloud', /'\/sources': value must be 'renamed to configFiles'/],

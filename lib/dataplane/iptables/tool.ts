@@ -27,13 +27,16 @@ const EXIT_FALSE = 1;
 /** Its exit code if the rule jumps to a chain that does not exist. */
 const EXIT_USAGE = 2;
 
+/** The command of a family, without the suffix of a mode. */
+export const IPTABLES_OF = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
+
 /**
  * Makes the tool of one family and mode.
  *
  * @param suffix `-nft` or `-legacy`; empty if the plain command has that mode
  */
 export function createTool(host: Host, family: Family, suffix: string) {
-  const command = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}`;
+  const command = `${IPTABLES_OF[family]}${suffix}`;
   const restore = `${command.replace(/(-nft|-legacy)?$/, '$1-restore')}`;
 
   const ask = (table: string, args: readonly string[], mostBytes?: number) =>
