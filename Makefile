@@ -128,7 +128,6 @@ release: need-version manifest ## push all images, and write what people install
 check: setup $(VALIDATOR) ## run lint and unit tests, side by side: some 70 seconds on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target SETUP=true unit lint
 	@node build/count-lines.ts cmd lib test
-	@node build/count-words.ts
 
 unit: setup $(VALIDATOR)
 	@# Runs all files in one process: to start Node.js more than a hundred times would take as long as all the tests.
