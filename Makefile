@@ -69,8 +69,8 @@ export PEER_V2_SOURCE ?=
 # How long test-more runs the fuzzer.
 FUZZ_SECONDS ?= 300
 
-.PHONY: help setup setup-all setup-cluster setup-boot setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-boot test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench fuzz mutants faults clean version owner context need-registry need-version
+.PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench fuzz mutants faults clean version owner context need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -88,9 +88,6 @@ setup-all:
 
 setup-cluster:
 	@$(SETUP) cluster
-
-setup-boot:
-	@$(SETUP) boot
 
 setup-kernels:
 	@$(SETUP) kernels
@@ -135,7 +132,7 @@ unit: setup $(VALIDATOR)
 
 test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 6 minutes on 2 idle cores
 	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
-	@echo 'test: skipped the tests that need Docker, Prometheus, Chromium, zsh or kustomize, and long random runs; `make test-more` runs them'
+	@echo 'test: skipped the tests that need Docker, Prometheus, Chromium or kustomize, and long random runs; `make test-more` runs them'
 
 test-more: setup-all $(BIN) ## run the tests that test skips; they need many packages
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
@@ -152,9 +149,6 @@ test-skew: setup-skew $(BIN) ## test the agent beside nft and iptables of other 
 
 test-kernels: setup-kernels $(BIN) ## test the agent on other kernels, in virtual machines: an hour on 2 cores without KVM
 	@node test/kernels/run.ts
-
-test-boot: setup-boot $(BIN) ## test the unit of examples/systemd in a Debian that boots in a container: 2 minutes on 2 cores; needs root
-	$(RUN_TESTS) 'test/boot/**/*.test.ts'
 
 test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
 	node test/cluster/run.ts

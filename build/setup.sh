@@ -1,8 +1,7 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
 # argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, with
-# `kernels` for virtual machines, with `boot` for a Debian that boots in a container, with `image` to build an image, with
-# `other` for another architecture, and with `skew` nft and iptables of other releases, in bin/tools.
+# `kernels` for virtual machines, with `image` to build an image, with `other` for another architecture, and with `skew` nft and iptables of other releases, in bin/tools.
 # It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
 # missing and stops.
 set -eu
@@ -21,10 +20,6 @@ if [ "${1:-}" = kernels ]; then
   wanted="$wanted qemu-system-x86_64:qemu-system-x86 kmod:kmod cpio:cpio
   /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 fi
-if [ "${1:-}" = boot ]; then
-  wanted="$wanted mmdebstrap:mmdebstrap systemd-nspawn:systemd-container
-  /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
-fi
 if [ "${1:-}" = skew ]; then
   wanted="$wanted /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 fi
@@ -39,7 +34,7 @@ if [ "${1:-}" = other ] || [ "${1:-}" = all ]; then
   esac
 fi
 if [ "${1:-}" = all ]; then
-  wanted="$wanted zsh:zsh prometheus:prometheus promtool:prometheus chromium:chromium
+  wanted="$wanted prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry
   pre-commit:pre-commit git:git shellcheck:shellcheck
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"

@@ -18,7 +18,7 @@ export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> ex
   readonly flags: FlagValues & Values<Own>;
 }
 
-/** The description of a command, for the parser, help, completion and documentation. */
+/** The description of a command, for the parser, help and documentation. */
 interface Description {
   /** One line for the list of commands. */
   readonly summary: string;
@@ -28,7 +28,6 @@ interface Description {
   readonly operands?:
     | '[PATH…]'
     | 'ADDRESS…'
-    | 'SHELL'
     | '[COMMAND]'
     | '[ADDRESS:PORT] [PROTOCOL]'
     | 'COMMAND [ADDRESS…]';

@@ -176,20 +176,6 @@ export const COMMANDS: Commands = {
     },
     load: async () => (await import('./version.ts')).version,
   }),
-  completion: command({
-    summary: 'print the completion script of a shell, bash or zsh',
-    operands: 'SHELL',
-    own: {},
-    examples: {
-      'completion bash > /etc/bash_completion.d/ip-masq-agent':
-        'for every user; or `source <(ip-masq-agent completion bash)` for this shell',
-      'completion zsh > ~/.zfunc/_ip-masq-agent': 'in a directory of $fpath',
-    },
-    load: async () => {
-      const { completion } = await import('./completion.ts');
-      return (args) => completion(args, COMMANDS);
-    },
-  }),
   help: command({
     summary: 'print the help of the agent, or of one command',
     operands: '[COMMAND]',

@@ -40,7 +40,7 @@ type Row<Value> = Parameters<typeof flag<Value>>;
 
 /**
  * The flags of the daemon. Every command accepts all of them, so that the arguments of a DaemonSet work with each
- * command. Parser, help, completion and documentation use this table.
+ * command. Parser, help and documentation use this table.
  */
 export const FLAGS = {
   'config-dir': daemon(path, '/etc/config', 'directory of the config files, which are named ip-masq-*'),

@@ -25,8 +25,7 @@ interface Evidence {
 }
 
 /**
- * Chooses the dataplane. A restart never switches: the agent's own rules say most, unless they are the boot unit's. The chains of kubelet say nothing, because
- * kubelet keeps them wherever there is iptables.
+ * Chooses the dataplane. A restart never switches: the agent's own rules say most. The chains of kubelet say nothing, because kubelet keeps them wherever there is iptables.
  */
 export async function choose(options: DataplaneOptions, host: Host): Promise<Choice> {
   const { backend } = options;
@@ -37,9 +36,8 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   const { tables, chains, areHidden } = evidence;
   const limit = areHidden ? '; nftables rules cannot be read, because netlink does not work' : '';
   const proxy = backendOfProxy(evidence);
-  const areEvidence = !(options.ownRulesAreOfBoot && proxy !== undefined);
-  const inChains = areEvidence && chains.has(DEFAULT_CHAIN);
-  const inTables = areEvidence && (tables.has(TABLE) || tables.has(INTERIM_TABLE));
+  const inChains = chains.has(DEFAULT_CHAIN);
+  const inTables = tables.has(TABLE) || tables.has(INTERIM_TABLE);
   if (inChains && inTables) {
     const of = proxy === undefined ? '' : `, and kube-proxy uses ${proxy}`;
     const reason = `rules of the agent are in both dataplanes${of}`;

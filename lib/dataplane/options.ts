@@ -30,6 +30,4 @@ export type Backend = 'iptables' | 'nftables';
 
 export interface DataplaneOptions extends IptablesOptions {
   readonly backend: Backend | 'auto';
-  /** Whether the boot unit has written the agent's rules, as the last boot had them: then kube-proxy's say more. */
-  readonly ownRulesAreOfBoot?: boolean | undefined;
 }

@@ -4,7 +4,7 @@ import type { ConfigFile } from '../config/config-file.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { ExhaustedError, SystemError } from '../text/error.ts';
-import { digestOf, forgetBoot, readLastValid, type StoredLastValid } from './state-dir.ts';
+import { readLastValid } from './state-dir.ts';
 
 /**
  * The last valid config, in a directory that outlives the process and a reboot. What cannot be read or written is told, and
@@ -17,9 +17,8 @@ export class LastValidStore {
   readonly #log: Logger;
   readonly #notices: Notices;
   #isRead = false;
-  #digested: { readonly files: readonly ConfigFile[]; readonly digest: string } | undefined;
   /** What the directory holds; undefined if nothing that can be used. */
-  #stored: StoredLastValid | undefined;
+  #stored: LastValid | undefined;
 
   /**
    * @param node what tells this node from others
@@ -37,28 +36,19 @@ export class LastValidStore {
    * Keeps a config for the next run, unless it is there already.
    *
    * @param missedAt when those of the files were first missed that have vanished
-   * @param bootFiles its rules for the next boot
    * @returns whether it is there now
    */
-  async keep(
-    configFiles: readonly ConfigFile[],
-    missedAt: LastValid['missedAt'],
-    bootFiles: readonly ConfigFile[],
-  ): Promise<boolean> {
+  async keep(configFiles: readonly ConfigFile[], missedAt: LastValid['missedAt']): Promise<boolean> {
     if (!this.#isRead) await this.read();
-    // The first sync has made the rules the agent's.
-    if (this.#digested === undefined) forgetBoot(this.#dir);
-    if (this.#digested?.files !== bootFiles)
-      this.#digested = { files: bootFiles, digest: digestOf(bootFiles) };
     const texts = configFiles.map(({ name, text }) => ({ name, text }));
     const isSameConfig = isDeepStrictEqual(texts, this.#stored?.configFiles);
     const since = (isSameConfig && this.#stored?.since) || new Date().toISOString();
-    const lastValid = { configFiles: texts, since, missedAt, boot: this.#digested.digest };
+    const lastValid = { configFiles: texts, since, missedAt };
     if (isDeepStrictEqual(lastValid, this.#stored)) return true;
     try {
       // Most starts write nothing.
       const { writeLastValid } = await import('./write-state.ts');
-      await writeLastValid(this.#dir, this.#node, lastValid, bootFiles);
+      await writeLastValid(this.#dir, this.#node, lastValid);
       this.#stored = lastValid;
       this.#notices.updateWarnings([]);
       return true;

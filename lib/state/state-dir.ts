@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readFileSync, rmSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LastValid } from '../agent/load.ts';
 import type { ConfigFile } from '../config/config-file.ts';
@@ -14,21 +14,11 @@ export interface LastValidSummary {
   readonly node: string;
   readonly since: string;
   readonly missedAt: readonly (readonly [name: string, at: number])[];
-  /** Of the files for the boot unit. */
-  readonly boot: string;
   /** Of all that, and of the names and texts of the config files. */
   readonly sha256: string;
 }
 
 export const SUMMARY = 'state.json';
-/** The boot unit writes the number of the boot there, after it has loaded rules. */
-export const BOOT_MARK = 'boot-id';
-const BOOT_ID = '/proc/sys/kernel/random/boot_id';
-
-export interface StoredLastValid extends LastValid {
-  /** A digest of the files for the boot unit. */
-  readonly boot: string;
-}
 
 /**
  * Reads the last valid config that this node has kept. The directory is laid out as a projected volume, so that `check` and
@@ -43,7 +33,7 @@ export async function readLastValid(
   dir: string,
   node: string,
   limit: number,
-): Promise<StoredLastValid | undefined> {
+): Promise<LastValid | undefined> {
   try {
     if (!isThere(dir)) return undefined;
     requireOwn(dir);
@@ -56,8 +46,8 @@ export async function readLastValid(
     if (summary.format !== 1) throw new SystemError('it is of another version of the agent');
     if (sha256 !== digest(configFiles, summary)) throw new SystemError('its checksum is wrong');
     if (summary.node !== node) throw new SystemError('it is of another node');
-    const { since, missedAt, boot } = summary;
-    return { configFiles, since, missedAt: new Map(missedAt), boot };
+    const { since, missedAt } = summary;
+    return { configFiles, since, missedAt: new Map(missedAt) };
   } catch (error) {
     if (error instanceof ExhaustedError) throw error;
     throw failure(`cannot use the last valid config in ${printable(dir)}`, error);
@@ -95,39 +85,10 @@ export function digest(
   configFiles: readonly ConfigFile[],
   summary: Omit<LastValidSummary, 'sha256'>,
 ): string {
-  return sha256([summary, textsOf(configFiles)]);
-}
-
-/** A digest of files by their names and texts. */
-export function digestOf(files: readonly ConfigFile[]): string {
-  return sha256(textsOf(files));
-}
-
-function textsOf(files: readonly ConfigFile[]) {
-  return files.map(({ name, text }) => [name, text]);
-}
-
-function sha256(value: unknown): string {
-  return createHash('sha256').update(JSON.stringify(value)).digest('hex');
-}
-
-/** Whether the boot unit has written the node's rules in this boot, and no agent has synced since. */
-export function areRulesOfBoot(dir: string): boolean {
-  const mark = join(dir, BOOT_MARK);
-  try {
-    return existsSync(mark) && readFileSync(mark, 'utf8') === readFileSync(BOOT_ID, 'utf8');
-  } catch {
-    return false;
-  }
-}
-
-/** From now on the node's rules are the agent's. */
-export function forgetBoot(dir: string): void {
-  try {
-    rmSync(join(dir, BOOT_MARK), { force: true });
-  } catch {
-    // It cannot be removed, and says nothing at the next boot.
-  }
+  const texts = configFiles.map(({ name, text }) => [name, text]);
+  return createHash('sha256')
+    .update(JSON.stringify([summary, texts]))
+    .digest('hex');
 }
 
 export function failure(what: string, error: unknown): SystemError {

@@ -2,19 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LastValid } from '../agent/load.ts';
-import type { ConfigFile } from '../config/config-file.ts';
 import { DATA_LINK, dataLink } from '../config/read.ts';
 import { printable } from '../text/escape.ts';
-import {
-  BOOT_MARK,
-  digest,
-  digestOf,
-  failure,
-  isThere,
-  type LastValidSummary,
-  requireOwn,
-  SUMMARY,
-} from './state-dir.ts';
+import { digest, failure, isThere, type LastValidSummary, requireOwn, SUMMARY } from './state-dir.ts';
 
 const VERSION_PREFIX = '..version-';
 const NEW_LINK = '..data_tmp';
@@ -29,17 +19,15 @@ export async function writeLastValid(
   dir: string,
   node: string,
   { configFiles, since, missedAt }: LastValid,
-  bootFiles: readonly ConfigFile[] = [],
 ): Promise<void> {
   const version = `${VERSION_PREFIX}${randomBytes(6).toString('hex')}`;
   try {
     requireOwn(dir);
     await removeVersions(dir, dataLink(dir));
     await mkdir(join(dir, version), { mode: 0o700 });
-    const summary = { format: 1, node, since, missedAt: [...missedAt], boot: digestOf(bootFiles) } as const;
+    const summary = { format: 1, node, since, missedAt: [...missedAt] } as const;
     const checked: LastValidSummary = { ...summary, sha256: digest(configFiles, summary) };
-    for (const { name, text } of [...configFiles, ...bootFiles])
-      await writeSynced(join(dir, version, name), text);
+    for (const { name, text } of configFiles) await writeSynced(join(dir, version, name), text);
     await writeSynced(join(dir, version, SUMMARY), `${JSON.stringify(checked)}\n`);
     await syncDirectory(join(dir, version));
     await symlink(version, join(dir, NEW_LINK));
@@ -62,7 +50,7 @@ export async function removeLastValid(dir: string): Promise<boolean> {
   try {
     if (!isThere(dir)) return false;
     const hasState = dataLink(dir) !== undefined;
-    for (const name of [DATA_LINK, BOOT_MARK]) await rm(join(dir, name), { force: true });
+    await rm(join(dir, DATA_LINK), { force: true });
     await removeVersions(dir, undefined);
     return hasState;
   } catch (error) {

@@ -119,21 +119,6 @@ describe('--backend=auto', () => {
     });
   }
 
-  for (const [found, setUp, expected] of [
-    ['kube-proxy has rules elsewhere', [OWN_TABLE, PROXY_CHAIN], 'iptables kube-proxy'],
-    ['kube-proxy has none yet', [OWN_TABLE], 'nftables own-rules'],
-  ] as const)
-    it(`takes ${expected.replace(' ', ' by ')} if the boot unit has written the rules, and ${found}`, {
-      skip: !WITH_NETLINK && 'NETLINK=off',
-    }, async () => {
-      await using box = await createBox();
-      await succeed(box.run('sh', ['-ec', setUp.join('\n')]));
-      await using asking = await hostNetlink(box);
-      const options = { ...AUTO, ownRulesAreOfBoot: true };
-      const { backend, by } = await choose(options, boxHost(box, asking.netlink).host);
-      assert.equal(`${backend} ${by}`, expected);
-    });
-
   it('runs no tool if netlink shows the jump to the chain', {
     skip: !WITH_NETLINK && 'NETLINK=off',
   }, async () => {

@@ -1,18 +1,14 @@
 import type { LastValid } from '../../../lib/agent/load.ts';
 import type { Sync } from '../../../lib/agent/loop.ts';
-import type { ConfigFile } from '../../../lib/config/config-file.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { nodeIdentity } from '../../../lib/node/identity.ts';
 import type { LastValidStore } from '../../../lib/state/last-valid.ts';
 import type { Recorder } from '../../../lib/status/recorder.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions } from '../from-flags.ts';
 
 export interface LastValidKeeper {
   read(): Promise<LastValid | undefined>;
-  /** Whether the node's boot unit has written the rules, and no agent has synced since. */
-  areRulesOfBoot(): Promise<boolean>;
   /** Keeps the config of a sync for the next run, if the kernel was found to hold its rules. */
   keep(sync: Sync): Promise<void>;
 }
@@ -27,20 +23,11 @@ export function lastValidOf(flags: FlagValues, log: Logger, recorder: Recorder):
     opened ??= new LastValidStore(dir, nodeIdentity(), flags['config-limit'], log);
     return opened;
   };
-  let rendered: { readonly policies: Sync['policies']; readonly files: readonly ConfigFile[] } | undefined;
   return {
     read: async () => await (await open()).read(),
-    async areRulesOfBoot() {
-      const { areRulesOfBoot } = await import('../../../lib/state/state-dir.ts');
-      return areRulesOfBoot(dir);
-    },
-    async keep({ configFiles, missedAt, policies, dataplane, inSync }) {
+    async keep({ configFiles, missedAt, inSync }) {
       if (!inSync) return;
-      if (rendered?.policies !== policies) {
-        const { bootFiles } = await import('../../../lib/dataplane/boot.ts');
-        rendered = { policies, files: bootFiles(policies, dataplane, dataplaneOptions(flags)) };
-      }
-      const isKept = await (await open()).keep(configFiles, missedAt, rendered.files);
+      const isKept = await (await open()).keep(configFiles, missedAt);
       recorder.record((metrics) => metrics.set('last_valid_config_kept', {}, isKept ? 1 : 0));
     },
   };

@@ -75,10 +75,7 @@ function startAgent(args: Args, log: Logger): Daemon {
     ownAddresses: addressReader(log),
     cpuTime,
     lock: () => lock.take(),
-    open: async () => {
-      const ownRulesAreOfBoot = await store?.areRulesOfBoot();
-      return await openDataplane({ ...dataplane, ownRulesAreOfBoot }, host);
-    },
+    open: () => openDataplane(dataplane, host),
   };
   const cleared = new Set<string>();
   const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };

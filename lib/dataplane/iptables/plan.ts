@@ -209,7 +209,7 @@ function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): rea
 
 /** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
 const ONLY = { IPv4: '-4', IPv6: '-6' } as const;
-export const RESTORE_TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
+const RESTORE_TOOL = { IPv4: 'iptables-restore', IPv6: 'ip6tables-restore' } as const;
 
 /**
  * The input of iptables-restore that makes chain and jump on a node that has neither. With policies of both families,

@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
-import { ROOT } from '../../image/make.ts';
 import { agentOn } from '../lab/agent-on-node.ts';
 import { localNode } from '../lab/local-node.ts';
 import { OTHER_PODS_MEANT, PODS_INSIDE, podsInside, untilPackets } from '../lab/packets.ts';
@@ -10,15 +8,13 @@ import { until } from '../lab/wait.ts';
 
 /** From pods of the node. */
 const CONNECTIONS = 1_000;
-const BOOT_UNIT = join(ROOT, 'examples/systemd/ip-masq-agent-boot');
 
 const NODES = [
-  { what: 'without a state', components: ['no-state'], hasBootUnit: false },
-  { what: 'with a state', components: [], hasBootUnit: false },
-  { what: 'with the boot unit', components: [], hasBootUnit: true },
+  { what: 'without a state', components: ['no-state'] },
+  { what: 'with a state', components: [] },
 ] as const;
 
-for (const { what, components, hasBootUnit } of NODES)
+for (const { what, components } of NODES)
   scenario(`a node reboots while the config is invalid, ${what}`, async (lab, t) => {
     if (lab.cluster.localNodes.length === 0) return t.skip('it disturbs nodes, which needs a local cluster');
     const { agent } = lab;
@@ -29,7 +25,7 @@ for (const { what, components, hasBootUnit } of NODES)
     await agent.podsAre('ended by the mistake', ({ container }) => {
       return container?.lastState.terminated?.exitCode === 3;
     });
-    await reboot(lab, node, hasBootUnit);
+    await reboot(lab, node);
     const before = await agentOn(lab, node);
     const early = await countWrongs(lab, node, async () => {
       await until(
@@ -50,17 +46,15 @@ for (const { what, components, hasBootUnit } of NODES)
     assert.ok(late.count >= CONNECTIONS);
     if (components.length > 0) assert.ok(late.wrong > 0, 'without a state the node has no rules');
     else assert.equal(late.wrong, 0);
-    if (hasBootUnit) assert.equal(early.wrong, 0);
   });
 
 /** The kernel, the control plane and the networks of pods live on. */
-async function reboot({ cluster }: Lab, node: LabNode, hasBootUnit: boolean): Promise<void> {
+async function reboot({ cluster }: Lab, node: LabNode): Promise<void> {
   const local = localNode(cluster, node);
   await using _ = await local.withhold('containerd');
   await local.kill('kubelet', 'kube-proxy');
   await local.killContainers();
   await node.must('nft', 'flush', 'ruleset');
-  if (hasBootUnit) await node.must('sh', BOOT_UNIT);
 }
 
 /** The connections of pods of the node, from when they run. */

@@ -49,12 +49,12 @@ it('keeps the time since when a config is in use if only what stands beside it c
   await writeLastValid(state.dir, NODE, before);
   const store = new LastValidStore(state.dir, NODE, LIMIT, capturedLog().log);
   const missedAt = new Map([['ip-masq-ops', 1_000]]);
-  assert.equal(await store.keep(TEXTS, missedAt, [{ name: 'boot', text: 'rules' }]), true);
+  assert.equal(await store.keep(TEXTS, missedAt), true);
   assert.partialDeepStrictEqual(await readLastValid(state.dir, NODE, LIMIT), {
     since: before.since,
     missedAt,
   });
-  await store.keep(TEXTS.slice(0, 1), new Map(), []);
+  await store.keep(TEXTS.slice(0, 1), new Map());
   assert.notEqual((await readLastValid(state.dir, NODE, LIMIT))?.since, before.since);
 });
 
