@@ -191,10 +191,10 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     series(
       [8, 8],
       'Nodes by config file',
-      'How many nodes read each config file: a line that falls is a config file that vanishes; how many that are gone still count; and how many nodes do not keep the last valid config.',
+      'How many nodes read each config file: a line that falls is a config file that vanishes; how many are gone, but still apply; and how many nodes do not keep the last valid config.',
       {
         '{{file}}': orNone('file', `count by (file) (${m.config_file_info})`),
-        'gone, but still count': `sum(${m.vanished_config_files})`,
+        'gone, but still apply': `sum(${m.vanished_config_files})`,
         'last valid config not kept': `count(${m.last_valid_config_kept} == 0) or vector(0)`,
       },
       STACKED_STEPS,

@@ -144,7 +144,7 @@ export const FLAGS = {
   'vanished-grace': daemon(
     grace,
     '15m',
-    'how long the last text of a config file that has vanished still counts, with --state-dir also after a restart; a file in its place that contains only {} counts at once. 0: not at all',
+    'how long the last text of a config file that has vanished still applies, at most until the agent restarts; a file that contained only {} leaves nothing behind. 0: not at all',
   ),
   'accept-foreign': dataplane(
     authors,

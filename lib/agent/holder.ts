@@ -90,12 +90,16 @@ export function dataplaneOf(holder: Holder): Pick<Dataplane, 'name' | 'reason'> 
   return typeof name === 'string' && typeof reason === 'string' ? { name, reason } : undefined;
 }
 
-/** The config files of the agent that are gone, and whose last texts still count. */
-export function vanishedFilesOf(holder: Holder): readonly string[] {
+/** The config files of the agent that are gone, and until when their last texts apply. */
+export function vanishedFilesOf(
+  holder: Holder,
+): readonly { readonly file: string; readonly until: string }[] {
   const { state } = (holder.kind === 'agent' && holder.introduction) || {};
   const { vanished }: { readonly vanished?: unknown } = state ?? {};
-  const files = Array.isArray(vanished) ? vanished.map((one) => one?.file) : [];
-  return files.filter((file) => typeof file === 'string');
+  return (Array.isArray(vanished) ? vanished : []).flatMap((one) => {
+    const { file, until }: { readonly file?: unknown; readonly until?: unknown } = one ?? {};
+    return typeof file === 'string' && typeof until === 'string' ? [{ file, until }] : [];
+  });
 }
 
 /** What the other end says; undefined if it is no introduction. */

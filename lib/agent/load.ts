@@ -7,7 +7,7 @@ import { formatProblem } from '../config/problem.ts';
 import { mayBeVolume } from '../config/read.ts';
 import type { Logger } from '../log/log.ts';
 import { logConfig } from './log-changes.ts';
-import { VanishedFiles } from './vanished.ts';
+import { now, VanishedFiles } from './vanished.ts';
 
 /** Milliseconds after the end of a grace. */
 const SOON_MS = 100;
@@ -38,12 +38,10 @@ type Keep = (lastValid: ValidConfig | undefined) => Promise<string | undefined>;
 export interface LastValid {
   readonly configFiles: readonly ConfigFile[];
   readonly since: string;
-  /** When those of its files were first missed that had vanished, as Date.now() says it. */
-  readonly missedAt: ReadonlyMap<string, number>;
 }
 
 export interface LoadObserver {
-  /** @param vanished the config files that are gone, and count until a time as Date.now() says it */
+  /** @param vanished as `VanishedFiles.endsAt` */
   onLoad(loaded: ValidConfig, vanished: ReadonlyMap<string, number>): void;
   onInvalidConfig(error: InvalidConfigError): void;
 }
@@ -57,14 +55,13 @@ export function createReader(
   /** The last reading, valid or not. */
   let last: LoadedConfig | undefined;
   let lastValid: ValidConfig | undefined;
-  let vanished: VanishedFiles | undefined;
-  /** Its config files count until there are other valid ones, also if they are not valid with these flags. */
-  let earlier: LastValid | undefined;
+  const vanished = new VanishedFiles(graceMs, log);
   let readAt = 0;
 
-  const useEarlier = (endsAt: ReadonlyMap<string, number>): void => {
+  const useEarlier = async (): Promise<void> => {
+    const earlier = await readLastValid?.();
     lastValid = earlier && restore(earlier, options, log);
-    if (lastValid !== undefined) observer.onLoad(lastValid, endsAt);
+    if (lastValid !== undefined) observer.onLoad(lastValid, vanished.endsAt);
   };
 
   return {
@@ -72,14 +69,10 @@ export function createReader(
     get lastValid(): ValidConfig | undefined {
       return lastValid;
     },
-    /** The config files that are gone, and when each was first missed. */
-    get missedAt(): ReadonlyMap<string, number> {
-      return vanished?.missedAt ?? new Map();
-    },
     /** Milliseconds from the last reading of the config files until the next one without a change. */
     get interval(): number {
       const usual = lastValid?.config.resyncInterval?.value ?? resyncInterval;
-      const ends = [...(vanished?.endsAt.values() ?? [])].filter((at) => at > readAt);
+      const ends = [...vanished.endsAt.values()].filter((at) => at > readAt);
       return Math.min(usual, ...ends.map((at) => at - readAt + SOON_MS));
     },
     /**
@@ -89,13 +82,11 @@ export function createReader(
      * @throws {InvalidConfigError} if it has errors otherwise
      */
     async read(): Promise<ValidConfig | undefined> {
-      readAt = Date.now();
+      readAt = now();
       const before = last;
-      const isFirst = before === undefined;
-      if (isFirst) earlier = await readLastValid?.();
-      vanished ??= new VanishedFiles(graceMs, earlier?.missedAt, log);
-      const lastFiles = (lastValid ?? earlier)?.configFiles ?? [];
-      const reading = await vanished.load(configDir, options, before, lastFiles);
+      // After a restart, what is not there is not there.
+      const own = lastValid?.since === undefined ? lastValid : undefined;
+      const reading = await vanished.load(configDir, options, before, own);
       last = reading;
       if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
         logConfig(log, reading, mayBeVolume(configDir));
@@ -106,7 +97,7 @@ export function createReader(
         return reading;
       }
       const error = new InvalidConfigError(reading.problems, reading.configFiles);
-      if (isFirst) useEarlier(vanished.endsAt);
+      if (before === undefined) await useEarlier();
       observer.onInvalidConfig(error);
       const kept = await keep?.(lastValid);
       if (kept === undefined) throw error;

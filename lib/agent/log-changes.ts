@@ -35,7 +35,7 @@ export function logConfig(
 /** What a new config does to packets in each family. */
 export type ChangesByFamily = ReadonlyMap<Family, VerdictChanges>;
 
-/** Warns of config files that the reading before still had, with the verdicts that change now. */
+/** Warns of config files that the reading before still had, if verdicts change without them. */
 export function logVanishedConfigFiles(
   log: Logger,
   before: MergedConfig,
@@ -43,11 +43,12 @@ export function logVanishedConfigFiles(
   policyChanges: ChangesByFamily,
 ): void {
   const gone = before.configFileNames.filter((name) => !configFileNames.includes(name));
-  if (gone.length === 0) return;
+  const lines = [...policyChanges.values()].flatMap((one) => one.lines);
+  if (gone.length === 0 || lines.length === 0) return;
   const names = truncated(gone, MAX_NAMES, String).join(', ');
   const summaries = Array.from(policyChanges, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
   log.warn(
-    { verdicts: [...policyChanges.values()].flatMap(({ lines }) => lines) },
+    { verdicts: lines },
     `gone since the last reading: ${names}; what they said no longer applies: ${summaries}; if this is not meant, restore the ConfigMap or its key`,
   );
 }

@@ -29,8 +29,6 @@ export interface Sync extends Written {
   readonly kind: 'synced';
   /** What the policies are made of. */
   readonly configFiles: readonly ConfigFile[];
-  /** When those of them were first missed that have vanished, as Date.now() says it. */
-  readonly missedAt: ReadonlyMap<string, number>;
   /** The policy of each family that the agent keeps. */
   readonly policies: readonly Policy[];
   readonly dataplane: Dataplane;
@@ -85,7 +83,7 @@ export async function* syncs(
         );
       throw error;
     }
-    const { lastValid, missedAt, interval } = reader;
+    const { lastValid, interval } = reader;
     if (lastValid === undefined) {
       await lock();
       yield { kind: 'no valid config', interval };
@@ -96,7 +94,7 @@ export async function* syncs(
     const synced = await sync(config, options.reader.config.families, trigger);
     // Only what other programs cause is paced by it.
     const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
-    yield { kind: 'synced', configFiles, missedAt, ...synced, cost, interval };
+    yield { kind: 'synced', configFiles, ...synced, cost, interval };
   }
 }
 

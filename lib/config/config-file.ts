@@ -63,6 +63,15 @@ export function configLimitProblem(configFileName: string, limit: number): Probl
   return fileProblem('unreadable', configFileName, message, remedy);
 }
 
+/**
+ * What is said of a config file that is not there any more.
+ *
+ * @param until undefined while no valid config can take the place of the last one
+ */
+export function vanishedText(file: string, until: string | undefined): string {
+  return `${file} is gone; what it said applies${until === undefined ? '' : ` until ${until}`}`;
+}
+
 /** The order in which config files are merged: that of the bytes of their names. */
 export function byteOrder(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -109,6 +109,11 @@ export function mergeConfigFiles(
   return { config: { ...config, problems: ofConfig }, problems, validated: all };
 }
 
+/** The names of the config files that set no key. */
+export function emptyFilesOf({ validated }: LoadedConfig): readonly string[] {
+  return validated.flatMap(({ isEmpty, config }) => (isEmpty ? [config.configFileName] : []));
+}
+
 /** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
 function unchanged(
   { name, text }: ConfigFile,

@@ -22,6 +22,8 @@ export interface ValidatedFile {
   readonly omittedErrors: number;
   /** How many CIDRs the config file lists, valid or not. */
   readonly cidrCount: number;
+  /** Whether it sets no key. */
+  readonly isEmpty: boolean;
   /** How many YAML indicators it has, for the parser. */
   readonly indicators: number;
 }
@@ -61,7 +63,14 @@ export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Qu
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
   const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
-  return { config, problems, omittedErrors: omitted, cidrCount: listed, indicators };
+  return {
+    config,
+    problems,
+    omittedErrors: omitted,
+    cidrCount: listed,
+    isEmpty: all.size === 0,
+    indicators,
+  };
 }
 
 /** Values by key as the schema spells it; unknown keys are left out. */

@@ -3,13 +3,27 @@ import { FAMILIES, FAMILY_NAMES } from '../cidr/address.ts';
 import { covers } from '../cidr/prefix.ts';
 import { UNROUTED_RANGES } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
+import { vanishedText } from '../config/config-file.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, locationText, type Remark } from '../config/problem.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
 import { compilePolicy, type Family, type OwnAddress } from '../policy/policy.ts';
+import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';
+
+/** @param vanished what the agent says of config files that are gone */
+export function vanishedFindings(
+  vanished: readonly { readonly file: string; readonly until: string }[],
+): readonly Finding[] {
+  return vanished.map(({ file, until }) => ({
+    kind: 'config-file-gone',
+    message: printable(vanishedText(file, until)),
+    evidence: [],
+    remedy: 'restore its ConfigMap or key; ip-masq-agent diff shows what changes without it',
+  }));
+}
 
 /**
  * The findings about the config directory and the config files in it.

@@ -16,7 +16,7 @@ import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
 import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
-import { configFindings, podFindings } from './config-findings.ts';
+import { configFindings, podFindings, vanishedFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
 import { invalidPacketFindings, kubeProxyDropsInvalid } from './invalid-packets.ts';
 import {
@@ -58,11 +58,12 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { families } = configOptions;
   const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
   const holder = await findHolder();
-  // Until their time is over, their last texts may leave the pods alone.
-  const hasVanished = vanishedFilesOf(holder).length > 0;
+  // With the last texts of others, the agent's config is another one.
+  const gone = vanishedFindings(vanishedFilesOf(holder));
   const findings = [
     ...configFindings(configDir, loaded, families, usableSourceAddresses()),
-    ...(hasVanished ? [] : await podFindings(examiner.findPods, loaded.config, families)),
+    ...gone,
+    ...(gone.length > 0 ? [] : await podFindings(examiner.findPods, loaded.config, families)),
     ...(await forwardingFindings(host, families)),
     ...(await uplinkFindings(host, loaded.config, families)),
     ...(await conntrackFindings(host)),
@@ -90,7 +91,7 @@ async function examineKernel(
   families: readonly Family[],
 ): Promise<Examination> {
   const { dataplane: options, host, acceptForeign, retry } = examiner;
-  const vanished = vanishedFilesOf(holder);
+  const hasVanished = vanishedFilesOf(holder).length > 0;
   const findings: Finding[] = [];
   const read: string[] = [];
   const collect = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
@@ -107,11 +108,8 @@ async function examineKernel(
     for (const location of used) {
       if (families.includes(location.family))
         await collect(() => writerFindings(host, location), location.family);
-      if (config === undefined) break;
-      await collect(
-        async () => ownRuleFindings(preview(location, config, families), vanished),
-        location.family,
-      );
+      if (config === undefined || hasVanished) continue;
+      await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
     }
     for (const family of families) {
       const isDropped = await kubeProxyDropsInvalid(host, family);

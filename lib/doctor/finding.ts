@@ -14,6 +14,7 @@ export const FINDING_MEANING = {
   'config-unreadable': 'the config directory is missing or unreadable',
   'config-invalid': 'the config files have errors',
   'config-empty': 'there is no config file, so the defaults apply',
+  'config-file-gone': 'the last text of a config file that is gone still applies',
   'nothing-inside': 'the config masquerades all traffic of a family, also between pods',
   'node-address': 'the node has no address, or several, in a range of masqueradeAddresses',
   'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',

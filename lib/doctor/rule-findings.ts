@@ -26,31 +26,17 @@ import { createNftReader } from '../foreign/read-nftables.ts';
 import type { NodeRules } from '../foreign/read-node.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import { printable } from '../text/escape.ts';
 import { counted, truncated } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';
 
-/** @param vanished the config files that are gone, and whose last texts still count */
-export function ownRuleFindings(
-  { dataplane, family, plan }: Preview,
-  vanished: readonly string[],
-): readonly Finding[] {
+export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
   if (plan === undefined) return [];
   const rules = plan.current;
   if (isOfOlderAgent(rules)) return [olderAgentFinding({ dataplane, family, rules })];
-  const finding = { kind: 'out-of-sync', family, evidence: changesOf(plan) } as const;
-  if (vanished.length > 0)
-    return [
-      {
-        ...finding,
-        message: `the rules still have the last text of ${vanished.map(printable).join(', ')}, which is gone`,
-        remedy: 'restore the ConfigMap; ip-masq-agent diff shows what changes when --vanished-grace ends',
-      },
-    ];
   const message = `the agent's rules differ from the config: ${plan.found.join(', ')}`;
   const remedy =
     'check that the agent runs, and read its log; ip-masq-agent diff shows what a sync would change';
-  return [{ ...finding, message, remedy }];
+  return [{ kind: 'out-of-sync', family, message, evidence: changesOf(plan), remedy }];
 }
 
 function changesOf(plan: Plan): readonly string[] {

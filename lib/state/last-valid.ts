@@ -35,15 +35,14 @@ export class LastValidStore {
   /**
    * Keeps a config for the next run, unless it is there already.
    *
-   * @param missedAt when those of the files were first missed that have vanished
    * @returns whether it is there now
    */
-  async keep(configFiles: readonly ConfigFile[], missedAt: LastValid['missedAt']): Promise<boolean> {
+  async keep(configFiles: readonly ConfigFile[]): Promise<boolean> {
     if (!this.#isRead) await this.read();
     const texts = configFiles.map(({ name, text }) => ({ name, text }));
     const isSameConfig = isDeepStrictEqual(texts, this.#stored?.configFiles);
     const since = (isSameConfig && this.#stored?.since) || new Date().toISOString();
-    const lastValid = { configFiles: texts, since, missedAt };
+    const lastValid = { configFiles: texts, since };
     if (isDeepStrictEqual(lastValid, this.#stored)) return true;
     try {
       // Most starts write nothing.

@@ -13,7 +13,6 @@ export interface LastValidSummary {
   /** The node that the texts are of. */
   readonly node: string;
   readonly since: string;
-  readonly missedAt: readonly (readonly [name: string, at: number])[];
   /** Of all that, and of the names and texts of the config files. */
   readonly sha256: string;
 }
@@ -46,8 +45,8 @@ export async function readLastValid(
     if (summary.format !== 1) throw new SystemError('it is of another version of the agent');
     if (sha256 !== digest(configFiles, summary)) throw new SystemError('its checksum is wrong');
     if (summary.node !== node) throw new SystemError('it is of another node');
-    const { since, missedAt } = summary;
-    return { configFiles, since, missedAt: new Map(missedAt) };
+    const { since } = summary;
+    return { configFiles, since };
   } catch (error) {
     if (error instanceof ExhaustedError) throw error;
     throw failure(`cannot use the last valid config in ${printable(dir)}`, error);

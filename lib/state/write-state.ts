@@ -18,14 +18,14 @@ const NEW_LINK = '..data_tmp';
 export async function writeLastValid(
   dir: string,
   node: string,
-  { configFiles, since, missedAt }: LastValid,
+  { configFiles, since }: LastValid,
 ): Promise<void> {
   const version = `${VERSION_PREFIX}${randomBytes(6).toString('hex')}`;
   try {
     requireOwn(dir);
     await removeVersions(dir, dataLink(dir));
     await mkdir(join(dir, version), { mode: 0o700 });
-    const summary = { format: 1, node, since, missedAt: [...missedAt] } as const;
+    const summary = { format: 1, node, since } as const;
     const checked: LastValidSummary = { ...summary, sha256: digest(configFiles, summary) };
     for (const { name, text } of configFiles) await writeSynced(join(dir, version, name), text);
     await writeSynced(join(dir, version, SUMMARY), `${JSON.stringify(checked)}\n`);

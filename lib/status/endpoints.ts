@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { MergedConfig } from '../config/config.ts';
 import type { ConntrackTable } from '../node/conntrack-table.ts';
 import { readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
@@ -14,41 +13,39 @@ interface Endpoints extends Overview {
   readonly metrics: Metrics;
   /** Reads how full connection tracking is; undefined if it is not loaded. */
   readonly conntrack: () => Promise<ConntrackTable | undefined>;
-  /** The merged config, its hash and its conflicts as JSON; undefined if no valid config has been read yet. */
-  readonly configJson: (config: MergedConfig | undefined) => string;
+  /** The merged config, its hash and its conflicts, as JSON. */
+  readonly configJson: () => string;
 }
 
 /** After this time, a request gets the counts of the last reading. */
 const COUNT_TIMEOUT_MS = 2_000;
 
 export function routes(endpoints: Endpoints) {
-  const { status, metrics, configJson } = endpoints;
-  const second = () => Math.floor(performance.now() / LIMITS.sharedAnswerMs);
+  const { status, metrics } = endpoints;
   return {
-    '/metrics': cachedByKey(second, async () => {
+    '/metrics': eachSecond(async () => {
       await readCounts(endpoints);
       status.onConntrack(await endpoints.conntrack());
       status.refresh();
       return reply(200, METRICS_TYPE, await metrics.text());
     }),
     ...probeRoutes(() => readiness(status, endpoints.families, endpoints.interval(), performance.now())),
-    '/configz': cachedByKey(
-      () => status.loaded?.config,
-      (config) => reply(config === undefined ? 503 : 200, 'application/json', configJson(config)),
+    '/configz': eachSecond(() =>
+      reply(status.loaded === undefined ? 503 : 200, 'application/json', endpoints.configJson()),
     ),
-    '/statusz': cachedByKey(second, async () => {
+    '/statusz': eachSecond(async () => {
       await readCounts(endpoints);
       return reply(200, 'text/html; charset=utf-8', statusPage(endpoints));
     }),
   } satisfies Routes;
 }
 
-/** Makes an answer once for each key: a request that finds the key unchanged gets the same bytes. */
-function cachedByKey<Key, Answer>(key: () => Key, make: (key: Key) => Answer): () => Answer {
-  let last: { readonly key: Key; readonly answer: Answer } | undefined;
+/** Makes an answer at most once for each second: a request in the same one gets the same bytes. */
+function eachSecond<Answer>(make: () => Answer): () => Answer {
+  let last: { readonly second: number; readonly answer: Answer } | undefined;
   return () => {
-    const now = key();
-    if (last === undefined || last.key !== now) last = { key: now, answer: make(now) };
+    const second = Math.floor(performance.now() / LIMITS.sharedAnswerMs);
+    if (last?.second !== second) last = { second, answer: make() };
     return last.answer;
   };
 }

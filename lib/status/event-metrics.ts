@@ -2,6 +2,7 @@ import type { ValidConfig } from '../agent/load.ts';
 import type { FamilySyncEvent } from '../agent/observer.ts';
 import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
+import { emptyFilesOf } from '../config/load.ts';
 import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
 import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
@@ -35,13 +36,15 @@ export function recordLoad(metrics: Metrics, at: number): void {
 /** @param vanished those of the config files that are gone */
 export function recordConfigFiles(
   metrics: Metrics,
-  { config: { configFileNames } }: ValidConfig,
+  loaded: ValidConfig,
   vanished: ReadonlyMap<string, unknown>,
 ): void {
   metrics.set('vanished_config_files', {}, vanished.size);
+  const empty = emptyFilesOf(loaded);
+  const present = loaded.config.configFileNames.filter((file) => !vanished.has(file));
   metrics.replace(
     'config_file_info',
-    configFileNames.filter((file) => !vanished.has(file)).map((file) => ({ labels: { file }, value: 1 })),
+    present.map((file) => ({ labels: { file }, value: empty.includes(file) ? 0 : 1 })),
   );
 }
 

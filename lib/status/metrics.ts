@@ -80,14 +80,17 @@ export const METRICS = {
   ),
   vanished_config_files: gauge(
     [],
-    'Config files that are gone, and whose last texts count until --vanished-grace ends.',
+    'Config files that are gone, and whose last texts apply until --vanished-grace ends.',
   ),
   last_valid_config_kept: gauge(
     [],
     '1 if the directory of --state-dir holds the config that is in use, 0 if it cannot be written. Absent without --state-dir.',
   ),
   config_files: gauge([], 'Merged config files; 0 if the defaults apply.'),
-  config_file_info: gauge(['file'], 'Always 1; one series for each config file that was read last.'),
+  config_file_info: gauge(
+    ['file'],
+    'One series for each config file that was read last: 1, or 0 if it sets no key.',
+  ),
   config_entries: gauge(
     ['family', 'verdict'],
     'Entries of the policy by verdict: masqueraded or not_masqueraded.',

@@ -1,3 +1,4 @@
+import { vanishedText } from '../config/config-file.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
@@ -13,7 +14,7 @@ export interface AgentState extends Pick<Build, 'version' | 'commit'> {
   readonly hash: string | null;
   /** The names of its config files: the first, if there are very many. */
   readonly configFiles: readonly string[];
-  /** Those of them that are gone, and until when their last texts count. */
+  /** Those of them that are gone, and until when their last texts apply: if the config is invalid, until it is valid. */
   readonly vanished: readonly { readonly file: string; readonly until: string }[];
   /** The errors of the last reading of the config files; null if it was valid. */
   readonly invalid: { readonly message: string; readonly first: string; readonly since: string } | null;
@@ -58,7 +59,7 @@ export function agentState({ status, families, interval }: StatusContext): Agent
     dataplane: dataplane === undefined ? null : { name: dataplane.name, reason: dataplane.reason },
     hash: status.hash ?? null,
     configFiles: (loaded?.config.configFileNames ?? []).slice(0, MOST_FILES),
-    vanished: Array.from(status.vanished, ([file, at]) => ({ file, until: time(at) })).slice(0, MOST_FILES),
+    vanished: vanishedFiles(status),
     invalid:
       invalid === undefined
         ? null
@@ -77,6 +78,11 @@ export function agentState({ status, families, interval }: StatusContext): Agent
   };
 }
 
+/** The config files that are gone: the first, if there are very many. */
+export function vanishedFiles({ vanished }: Pick<Status, 'vanished'>): AgentState['vanished'] {
+  return Array.from(vanished, ([file, at]) => ({ file, until: time(at) })).slice(0, MOST_FILES);
+}
+
 const SHOWN_FILES = 10;
 
 /**
@@ -90,14 +96,12 @@ export function stateLines(state: AgentState): readonly string[] {
   const { version, dataplane, hash, configFiles, vanished, invalid, keeps, inSync, reasons } = state;
   const names = truncatedText(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
   const absent = keeps === 'rules' ? 'those of an earlier run' : `not in sync: ${reasons.join('; ')}`;
-  // While the config has errors, it counts longer.
-  const end = (until: string) => (invalid === null ? ` until ${until}` : '');
   const kept = keeps === 'config' ? '; the last valid config stays in use' : '';
   return [
     `ip-masq-agent ${version}: the rules are ${inSync ? 'in sync' : absent}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
-    ...vanished.map(({ file, until }) => `gone, but its last text still counts${end(until)}: ${file}`),
+    ...vanished.map(({ file, until }) => vanishedText(file, invalid === null ? until : undefined)),
     ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${kept}`]),
   ].map(printable);
 }

@@ -1,3 +1,4 @@
+import { vanishedText } from '../config/config-file.ts';
 import { isIncluded } from '../config/key.ts';
 import { KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
@@ -110,7 +111,8 @@ function verdictsHtml({ status: { families } }: Overview): string {
   return [...changes, `<p class="soft">${CONNECTIONS_KEEP}</p>`].join('\n');
 }
 
-function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentState): string {
+function configHtml({ status: { loaded }, interval }: Overview, state: AgentState): string {
+  const { hash, vanished, invalid } = state;
   const config = loaded?.config;
   if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
   const { configFileNames, resyncInterval } = config;
@@ -119,6 +121,9 @@ function configHtml({ status: { loaded }, interval }: Overview, { hash }: AgentS
   return pairsHtml([
     ['hash', hash],
     ['config files', configFileNames.join(', ') || 'none: the defaults apply'],
+    ...vanished.map(
+      ({ file, until }) => ['gone', vanishedText(file, invalid === null ? until : undefined)] as const,
+    ),
     ...shown.map((key) => [key.name, key.text(config)] as const),
     ['resyncInterval', `${interval() / 1000} s, ${asked}`],
   ]);

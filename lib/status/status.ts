@@ -19,7 +19,7 @@ export interface Status {
   readonly families: ReadonlyMap<Family, FamilyStatus>;
   /** The last reading of the config files that had no error. */
   readonly loaded: ValidConfig | undefined;
-  /** Its config files that are gone, and count until a time as Date.now() says it. */
+  /** Its config files that are gone, and until when their last texts apply, as Date.now() says it. */
   readonly vanished: ReadonlyMap<string, number>;
   /** The hash of its config; undefined before there is one. */
   readonly hash: string | undefined;

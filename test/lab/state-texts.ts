@@ -7,5 +7,5 @@ export function configFilesOf(word: string) {
 }
 
 export function lastValid(configFiles: readonly ConfigFile[]): LastValid {
-  return { configFiles, since: '2026-01-02T03:04:05.678Z', missedAt: new Map() };
+  return { configFiles, since: '2026-01-02T03:04:05.678Z' };
 }

@@ -25,9 +25,9 @@ export function lastValidOf(flags: FlagValues, log: Logger, recorder: Recorder):
   };
   return {
     read: async () => await (await open()).read(),
-    async keep({ configFiles, missedAt, inSync }) {
+    async keep({ configFiles, inSync }) {
       if (!inSync) return;
-      const isKept = await (await open()).keep(configFiles, missedAt);
+      const isKept = await (await open()).keep(configFiles);
       recorder.record((metrics) => metrics.set('last_valid_config_kept', {}, isKept ? 1 : 0));
     },
   };

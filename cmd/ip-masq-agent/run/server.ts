@@ -1,7 +1,5 @@
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import type { MergedConfig } from '../../../lib/config/config.ts';
-import { configHash } from '../../../lib/config/config-hash.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
@@ -14,6 +12,7 @@ import type { StatusObserver } from '../../../lib/status/observer.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
 import type { Recorder } from '../../../lib/status/recorder.ts';
 import { type Routes, serve } from '../../../lib/status/server.ts';
+import { vanishedFiles } from '../../../lib/status/state.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import { versionText } from '../build-info.ts';
 import type { FlagValues } from '../flags.ts';
@@ -49,7 +48,7 @@ export async function startServer({ flags, log, status, recorder, host, interval
     interval,
     version: versionText(SHORT_HASH),
     node: hostname(),
-    configJson,
+    configJson: () => configJson(status),
   });
   const listen = async (listener: 'metrics' | 'scrape', what: string, served: Routes) => {
     const flag = `${listener}-bind-address` as const;
@@ -88,10 +87,12 @@ export async function startServer({ flags, log, status, recorder, host, interval
 }
 
 /** The body of `/configz`. */
-function configJson(config: MergedConfig | undefined): string {
+function configJson(status: StatusObserver): string {
+  const config = status.loaded?.config;
   return prettyJson({
-    hash: config === undefined ? null : configHash(config),
+    hash: status.hash ?? null,
     merged: config === undefined ? null : mergedValue(config),
+    vanished: vanishedFiles(status),
     conflicts: (config?.problems ?? []).map(problemValue),
   });
 }

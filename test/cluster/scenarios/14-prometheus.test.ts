@@ -144,6 +144,7 @@ function scaledRules(): string {
   return example('rules.yaml')
     .replaceAll(/^( +for:) \d+m$/gm, '$1 5s')
     .replaceAll(/\[1d:30m\] offset 1h/g, '[60s] offset 20s')
+    .replaceAll('[1d:5m]', '[60s]')
     .replaceAll(/\[\d+m\]/g, '[30s]');
 }
 

@@ -1,54 +1,107 @@
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { it } from 'node:test';
-import { VanishedFiles } from '../../../lib/agent/vanished.ts';
+import { it, type TestContext } from 'node:test';
+import { createReader } from '../../../lib/agent/load.ts';
 import { capturedLog } from '../../lab/log.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 import { OPTIONS } from '../config/support.ts';
 
-const { log: LOG } = capturedLog();
-const HOUR_MS = 3_600_000;
+const SAID = 'masqLinkLocal: true\n';
 
-it('a vanished file that was first missed at a time to come, because the clock was set back, counts no longer than others', async () => {
-  await using dir = await temporaryDirectory();
-  writeFileSync(join(dir.path, 'ip-masq-a'), '{}\n');
-  const last = ['ip-masq-a', 'ip-masq-b'].map((name) => ({ name, text: '{}\n' }));
-  const missedAt = new Map([['ip-masq-b', Date.now() + 1_000 * HOUR_MS]]);
-  const vanished = new VanishedFiles(HOUR_MS, missedAt, LOG);
-  const reading = await vanished.load(dir.path, OPTIONS, undefined, last);
-  assert.deepEqual(reading.configFiles, last);
-  const [endsAt = Number.POSITIVE_INFINITY] = vanished.endsAt.values();
-  assert.ok(endsAt <= Date.now() + HOUR_MS);
+/** A directory of config files that an agent has read, at an age at which it does not wait for them to be quiet. */
+async function reading({ mock }: TestContext, graceMs = 10_000) {
+  const dir = await temporaryDirectory();
+  const { log, lines } = capturedLog();
+  const told: ReadonlyMap<string, number>[] = [];
+  const observer = {
+    onLoad: (_: unknown, vanished: ReadonlyMap<string, number>) => told.push(vanished),
+    onInvalidConfig: () => {},
+  };
+  const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 60_000, graceMs };
+  const reader = createReader({ ...loading, keep: async () => 'kept' }, observer, log);
+  let ms = 0;
+  mock.method(performance, 'now', () => ms);
+  return {
+    reader,
+    lines,
+    [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
+    write: (name: string, text: string) => writeFileSync(join(dir.path, name), text),
+    remove: (name: string) => rmSync(join(dir.path, name)),
+    wait: (time: number) => {
+      ms += time;
+    },
+    names: async () => (await reader.read())?.configFiles.map(({ name }) => name),
+    gone: () => [...(told.at(-1)?.keys() ?? [])],
+    messages: (word: RegExp) => lines.filter(({ msg }) => word.test(`${msg}`)).length,
+  };
+}
+
+it('a file that vanishes keeps its last text for the grace, which is waited for from the last reading on', async (t) => {
+  await using dir = await reading(t);
+  dir.write('ip-masq-a', SAID);
+  dir.write('ip-masq-b', SAID);
+  await dir.names();
+  dir.remove('ip-masq-b');
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a', 'ip-masq-b'], ['ip-masq-b']]);
+  dir.wait(4_000);
+  assert.deepEqual([await dir.names(), dir.reader.interval], [['ip-masq-a', 'ip-masq-b'], 6_100]);
+  dir.wait(1_000);
+  assert.equal(dir.reader.interval, 6_100);
+  dir.wait(5_000);
+  assert.deepEqual([await dir.names(), dir.gone(), dir.reader.interval], [['ip-masq-a'], [], 60_000]);
+  assert.equal(dir.messages(/ip-masq-b is gone; what it said applies until/), 1);
 });
 
-it('a file that is there again is as it is now, and is missed anew', async () => {
-  await using dir = await temporaryDirectory();
-  const path = join(dir.path, 'ip-masq-a');
-  const last = [{ name: 'ip-masq-a', text: '{}\n' }];
-  const vanished = new VanishedFiles(HOUR_MS, new Map([['ip-masq-a', Date.now() - HOUR_MS / 2]]), LOG);
-  writeFileSync(path, 'masqLinkLocal: true\n');
-  const there = await vanished.load(dir.path, OPTIONS, undefined, last);
-  assert.deepEqual(there.configFiles, [{ name: 'ip-masq-a', text: 'masqLinkLocal: true\n' }]);
-  assert.equal(vanished.missedAt.size, 0);
-  rmSync(path);
-  await vanished.load(dir.path, OPTIONS, there, there.configFiles);
-  assert.ok(Math.abs((vanished.missedAt.get('ip-masq-a') ?? 0) - Date.now()) < HOUR_MS / 4);
+it('a file that is there again is as it is now, and is missed anew', async (t) => {
+  await using dir = await reading(t);
+  dir.write('ip-masq-a', SAID);
+  await dir.names();
+  dir.remove('ip-masq-a');
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], ['ip-masq-a']]);
+  dir.wait(6_000);
+  dir.write('ip-masq-a', 'masqLinkLocal: false\n');
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], []]);
+  assert.equal(dir.messages(/ip-masq-a is there again/), 1);
+  dir.remove('ip-masq-a');
+  await dir.names();
+  dir.wait(6_000);
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], ['ip-masq-a']]);
 });
 
-it('a file that vanished beside an invalid one is not missed anew when its time is over', async () => {
-  await using dir = await temporaryDirectory();
-  const last = ['ip-masq-a', 'ip-masq-b'].map((name) => ({ name, text: '{}\n' }));
-  const missedAt = new Map([['ip-masq-b', Date.now() - 2 * HOUR_MS]]);
-  const vanished = new VanishedFiles(HOUR_MS, missedAt, LOG);
-  const path = join(dir.path, 'ip-masq-a');
-  writeFileSync(path, 'invalid\n');
-  for (let time = 0; time < 2; time += 1) {
-    const reading = await vanished.load(dir.path, OPTIONS, undefined, last);
-    assert.deepEqual(reading.configFiles, [{ name: 'ip-masq-a', text: 'invalid\n' }]);
-    assert.deepEqual(vanished.missedAt, missedAt);
-  }
-  writeFileSync(path, '{}\n');
-  assert.deepEqual((await vanished.load(dir.path, OPTIONS, undefined, last)).configFiles, last.slice(0, 1));
-  assert.equal(vanished.missedAt.size, 0);
+for (const text of ['{}\n', '', '# nothing\n'])
+  it(`a file that contained only ${JSON.stringify(text)} leaves nothing behind`, async (t) => {
+    await using dir = await reading(t);
+    dir.write('ip-masq-a', SAID);
+    dir.write('ip-masq-b', SAID);
+    await dir.names();
+    dir.write('ip-masq-b', text);
+    await dir.names();
+    dir.remove('ip-masq-b');
+    assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], []]);
+    assert.equal(dir.messages(/gone/), 0);
+  });
+
+it('a file keeps its text while others are invalid, and no longer once they are valid after the grace', async (t) => {
+  await using dir = await reading(t);
+  dir.write('ip-masq-a', SAID);
+  dir.write('ip-masq-b', SAID);
+  await dir.names();
+  dir.write('ip-masq-a', 'invalid\n');
+  dir.remove('ip-masq-b');
+  assert.equal(await dir.names(), undefined);
+  dir.wait(20_000);
+  assert.equal(await dir.names(), undefined);
+  assert.equal(dir.messages(/ip-masq-b is gone/), 1);
+  dir.write('ip-masq-a', SAID);
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], []]);
+});
+
+it('without a grace a file is gone at once', async (t) => {
+  await using dir = await reading(t, 0);
+  dir.write('ip-masq-a', SAID);
+  dir.write('ip-masq-b', SAID);
+  await dir.names();
+  dir.remove('ip-masq-b');
+  assert.deepEqual([await dir.names(), dir.gone(), dir.messages(/gone/)], [['ip-masq-a'], [], 0]);
 });

@@ -140,6 +140,8 @@ describe('the doctor', () => {
   it('finds each kind here', () => {
     // These are read over netlink alone.
     all.add('stateless-nat').add('nat-unusable').add('forward-drop').add('uplink-address');
+    // An agent tells of it.
+    all.add('config-file-gone');
     assert.deepEqual([...all].toSorted(), Object.keys(FINDING_MEANING).toSorted());
   });
 });
