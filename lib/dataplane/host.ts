@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { spawn as spawnWithoutFork } from '../netlink/spawn.ts';
+import type { Readable } from 'node:stream';
 import { errorCode, errorMessage, isExhausted } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
@@ -36,16 +36,29 @@ const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 /** The most that a tool may print. nft lists 100,000 elements with their counters in 5 MiB. */
 const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 
+/** How long the end of a tool that was killed may take. */
+const KILL_MS = 1_000;
+
 /** The machine that the agent runs on. A tool that runs longer than `timeoutMs`, or prints too much, is killed. */
 export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   const env = toolEnvironment();
-  // Without netlink the native module is not loaded.
-  const start = netlink === undefined ? startByFork : startTool;
   return {
     ...(netlink && { netlink }),
-    run: (file, args, input, mostBytes) => {
-      const starting = () => start(file, args, input, env, mostBytes ?? MAX_OUTPUT_BYTES);
-      return runTool(timeoutMs, starting, file, mostBytes !== undefined);
+    async run(file, args, input, mostBytes) {
+      try {
+        // Without input, one pipe less at every observation.
+        const stdin = input === undefined ? 'ignore' : 'pipe';
+        const child = spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
+        // A tool that ends before it has read all input says why on standard error.
+        child.stdin?.on('error', () => {});
+        child.stdin?.end(input);
+        const end = await endOf(child, timeoutMs, mostBytes ?? MAX_OUTPUT_BYTES);
+        return end.killedFor === 'output' && mostBytes !== undefined
+          ? { ...end, code: 0, isCut: true }
+          : { ...end, code: exitCode(file, timeoutMs, end) };
+      } catch (error) {
+        throw error instanceof DataplaneError ? error : spawnError(file, error);
+      }
     },
     async readText(path) {
       try {
@@ -57,135 +70,77 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
   };
 }
 
-/** A tool that runs, in a process group of its own. `running` knows it until it has ended. */
-interface Tool {
-  readonly pid: number | undefined;
-  readonly ended: Promise<
-    Omit<ToolResult, 'code'> & { readonly code: number | null; readonly signal: string | null | undefined }
-  >;
-  /** Waits no more for a process that has left the group, and may keep the output open. */
-  release?(): void;
+interface ToolEnd extends Omit<ToolResult, 'code'> {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly killedFor: 'time' | 'output' | undefined;
 }
 
-async function runTool(
-  timeoutMs: number,
-  start: () => Tool,
-  file: string,
-  mayCut: boolean,
-): Promise<ToolResult> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const fail = (reason: string, remedy: string) => new DataplaneError('refused', `${file} ${reason}`, remedy);
-  const cancel = afterRunning(timeoutMs, () => {
-    const remedy = 'find out what it waits for on the node, or raise --sync-timeout';
-    reject(fail(`did not end within ${timeoutMs} ms`, remedy));
-  });
-  let tool: Tool | undefined;
-  try {
-    tool = start();
-    const { code, signal, stdout, stderr } = await Promise.race([tool.ended, late]);
-    if (signal === TOO_MUCH && mayCut) {
-      stop(tool);
-      return { code: 0, stdout, stderr, isCut: true };
-    }
-    if (signal === TOO_MUCH)
-      throw fail('prints more than 32 MiB', 'run it by hand on the node: is it a wrapper?');
-    // It says nothing about what the tool was asked.
-    if (code === null)
-      throw new DataplaneError(
-        'exhausted',
-        `${file} was ended by ${signal}`,
-        'look for a lack of memory: dmesg',
-      );
-    return { code, stdout, stderr };
-  } catch (error) {
-    stop(tool);
-    throw error instanceof DataplaneError ? error : spawnError(file, error);
-  } finally {
-    cancel();
-  }
+/** @throws {DataplaneError} if it has none */
+function exitCode(file: string, timeoutMs: number, { code, signal, killedFor }: ToolEnd): number {
+  if (killedFor === 'output')
+    throw new DataplaneError(
+      'refused',
+      `${file} prints more than 32 MiB`,
+      'run it by hand on the node: is it a wrapper?',
+    );
+  // Also after its time: if this process was stopped meanwhile, it has ended long ago.
+  if (code !== null) return code;
+  if (killedFor === 'time')
+    throw new DataplaneError(
+      'refused',
+      `${file} did not end within ${timeoutMs} ms`,
+      'find out what it waits for on the node, or raise --sync-timeout',
+    );
+  // It says nothing about what the tool was asked.
+  throw new DataplaneError('exhausted', `${file} was ended by ${signal}`, 'look for a lack of memory: dmesg');
 }
 
-function stop(tool: Tool | undefined): void {
-  killTool(tool?.pid);
-  tool?.release?.();
-}
-
-/** The signal of a tool that prints too much (setrlimit(2)). */
-const TOO_MUCH = 'SIGXFSZ';
-
-/** If the cheap way fails, the other one tells why. */
-function startTool(...[file, args, input = '', env, mostBytes]: Parameters<typeof startByFork>): Tool {
-  const texts = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  const tool = spawnWithoutFork(file, args, texts, input, mostBytes);
-  if (tool === undefined) return startByFork(file, args, input, env, mostBytes);
-  running.add(tool.pid);
-  return { ...tool, ended: tool.ended.finally(() => running.delete(tool.pid)) };
-}
-
-/** Node.js reports some errors as events, and throws others, such as too many open files. */
-function startByFork(
-  file: string,
-  args: readonly string[],
-  input: string | undefined,
-  env: Readonly<Record<string, string>>,
-  mostBytes: number,
-): Tool {
-  // Without input, one pipe less at every observation.
-  const stdin = input === undefined ? 'ignore' : 'pipe';
-  const child = spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
-  running.add(child.pid);
-  const { promise: ended, resolve, reject } = Promise.withResolvers<Awaited<Tool['ended']>>();
-  const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
-  const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString();
+/** Waits for the end of a tool that leads a process group, in which are also the processes that it has started. */
+async function endOf(child: ChildProcess, timeoutMs: number, mostBytes: number): Promise<ToolEnd> {
+  const { promise, resolve, reject } = Promise.withResolvers<Pick<ToolEnd, 'code' | 'signal'>>();
+  let killedFor: ToolEnd['killedFor'];
+  const kill = (reason: 'time' | 'output'): void => {
+    killedFor ??= reason;
+    killTool(child.pid);
+  };
   let length = 0;
-  const collect = (chunks: Buffer[]) => (chunk: Buffer) => {
-    length += chunk.length;
-    if (length <= mostBytes) chunks.push(chunk);
-    else resolve({ code: null, signal: TOO_MUCH, stdout: text(stdout), stderr: text(stderr) });
+  const collect = (stream: Readable | null): readonly Buffer[] => {
+    const chunks: Buffer[] = [];
+    stream?.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length <= mostBytes) chunks.push(chunk);
+      else kill('output');
+    });
+    return chunks;
   };
   // Without a free file descriptor there are no pipes, and an error event follows.
-  child.stdout?.on('data', collect(stdout));
-  child.stderr?.on('data', collect(stderr));
+  const [stdout, stderr] = [collect(child.stdout), collect(child.stderr)];
+  running.add(child.pid);
   child.on('error', reject);
   child.on('close', (code, signal) => {
     running.delete(child.pid);
-    resolve({ code, signal, stdout: text(stdout), stderr: text(stderr) });
+    resolve({ code, signal });
   });
-  // A tool that ends before it has read all input says why on standard error.
-  child.stdin?.on('error', () => {});
-  child.stdin?.end(input);
-  const release = () => {
+  let timer = setTimeout(() => {
+    kill('time');
+    // A process that has left the group may keep the output open, and a system call may not be interrupted.
+    timer = setTimeout(() => resolve({ code: null, signal: null }), KILL_MS);
+  }, timeoutMs);
+  try {
+    const end = await promise;
+    return { ...end, killedFor, stdout: `${Buffer.concat(stdout)}`, stderr: `${Buffer.concat(stderr)}` };
+  } finally {
+    clearTimeout(timer);
     child.stdout?.destroy();
     child.stderr?.destroy();
-  };
-  return { pid: child.pid, ended, release };
-}
-
-/** A timer that is so late shows that this process was stopped, or got no CPU. */
-const LATE_MS = 1_000;
-
-/**
- * Calls back after so many milliseconds. If this process did not run in the meantime, it starts again: what it waits for
- * may have happened long ago.
- *
- * @returns cancels it
- */
-function afterRunning(ms: number, callback: () => void): () => void {
-  let timer: NodeJS.Timeout;
-  const start = (): void => {
-    const due = performance.now() + ms;
-    timer = setTimeout(() => (performance.now() - due > LATE_MS ? start() : callback()), ms);
-  };
-  start();
-  return () => clearTimeout(timer);
+  }
 }
 
 /** The environment that the tools need: messages in English, and the XTABLES_* variables of iptables(8). */
 function toolEnvironment(): Readonly<Record<string, string>> {
-  // Tools are looked for in that of this process.
-  process.env['PATH'] ||= SYSTEM_PATH;
-  const kept = Object.entries(process.env).filter(([name]) => name === 'PATH' || name.startsWith('XTABLES_'));
-  return { ...(Object.fromEntries(kept) as Record<string, string>), LC_ALL: 'C' };
+  const kept = Object.entries(process.env).filter(([name]) => name.startsWith('XTABLES_'));
+  return { ...Object.fromEntries(kept), PATH: process.env['PATH'] || SYSTEM_PATH, LC_ALL: 'C' };
 }
 
 function spawnError(file: string, error: unknown): DataplaneError {

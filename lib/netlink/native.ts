@@ -19,7 +19,7 @@ interface CFunction {
   async(...values: readonly (CValue | ((error: Error | null, result: number) => void))[]): void;
 }
 
-type CValue = number | string | Uint8Array | Int32Array | BigInt64Array | readonly (string | null)[] | null;
+type CValue = number | Uint8Array | Int32Array | null;
 
 /** Defined in the bundle only. */
 declare const BUNDLED: true | undefined;
@@ -65,16 +65,6 @@ function load() {
     send: library.func('int64_t send(int, void *, size_t, int)'),
     recvfrom: library.func('int64_t recvfrom(int, void *, size_t, int, void *, void *)'),
     close: library.func('int close(int)'),
-    memfd_create: library.func('int memfd_create(str, unsigned int)'),
-    // With the argument types of pidfd_open(2), which glibc 2.36 does not declare.
-    syscall: library.func('long syscall(long, int, unsigned int)'),
-    prlimit: library.func('int prlimit(int, int, void *, void *)'),
-    waitpid: library.func('int waitpid(int, void *, int)'),
-    posix_spawnp: library.func('int posix_spawnp(void *, str, void *, void *, const char **, const char **)'),
-    posix_spawnattr_setflags: library.func('int posix_spawnattr_setflags(void *, short)'),
-    posix_spawnattr_setsigdefault: library.func('int posix_spawnattr_setsigdefault(void *, void *)'),
-    posix_spawn_file_actions_adddup2: library.func('int posix_spawn_file_actions_adddup2(void *, int, int)'),
-    posix_spawn_file_actions_destroy: library.func('int posix_spawn_file_actions_destroy(void *)'),
     malloc_trim: library.func('int malloc_trim(size_t)'),
   };
 }

@@ -13,24 +13,22 @@ sleep 600 & echo $$ $! >> "$0.pids"; wait
 `;
 
 const ENDS = [
-  ['run', 'SIGTERM', { code: 0, signal: null }, 'off'],
-  ['run', 'SIGINT', { code: 0, signal: null }, 'off'],
-  ['diff', 'SIGINT', { code: null, signal: 'SIGINT' }, 'off'],
-  ['cleanup', 'SIGTERM', { code: null, signal: 'SIGTERM' }, 'off'],
-  // Its tool is started over the native module.
-  ['run', 'SIGTERM', { code: 0, signal: null }, 'auto'],
+  ['run', 'SIGTERM', { code: 0, signal: null }],
+  ['run', 'SIGINT', { code: 0, signal: null }],
+  ['diff', 'SIGINT', { code: null, signal: 'SIGINT' }],
+  ['cleanup', 'SIGTERM', { code: null, signal: 'SIGTERM' }],
 ] as const;
 
 describe('a tool that runs when the process ends', () => {
-  for (const [command, signal, end, netlink] of ENDS) {
-    it(`ends with it, and so does what it has started: ${command}, ${signal}, --netlink=${netlink}`, async () => {
+  for (const [command, signal, end] of ENDS) {
+    it(`ends with it, and so does what it has started: ${command}, ${signal}`, async () => {
       await using node = await createNode();
       const bin = join(node.dir, 'bin');
-      const tool = join(bin, netlink === 'off' ? 'iptables-nft' : 'iptables-nft-restore');
+      const tool = join(bin, 'iptables-nft');
       await mkdir(bin);
       for (const name of ['iptables-nft', 'iptables-nft-restore'])
         await writeFile(join(bin, name), STUCK, { mode: 0o755 });
-      const flags = ['--iptables-mode=nft', `--netlink=${netlink}`, `--config-dir=${node.configDir}`];
+      const flags = ['--iptables-mode=nft', '--netlink=off', `--config-dir=${node.configDir}`];
       const words = [`PATH=${bin}:/usr/bin:/bin`, BINARY, command, ...flags, '--metrics-bind-address='];
       const agent = node.box.spawn('env', words, { stdio: 'ignore' });
       const ended = once(agent, 'close');

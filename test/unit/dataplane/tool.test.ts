@@ -7,8 +7,6 @@ import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
 import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
 import { createTool } from '../../../lib/dataplane/iptables/tool.ts';
-import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
-import { native } from '../../../lib/netlink/native.ts';
 import { runWithFewFiles } from '../../lab/few-files.ts';
 import { hostWith } from './support.ts';
 
@@ -198,130 +196,110 @@ describe('an installed iptables', () => {
     });
 });
 
-for (const [how, netlink, ownHost] of [
-  ['started by Node.js', undefined, 'module.systemHost(3000)'],
-  ['started over the native module', new Netlink(ownSockets, () => {}), 'module.systemHost(3000, {})'],
-] as const)
-  describe(`a tool of the system, ${how}`, () => {
-    // Folders on the PATH that the tests' user may not enter would make a missing tool a refused one.
-    const path = process.env['PATH'];
-    before(() => {
-      process.env['PATH'] = '/usr/sbin:/usr/bin:/sbin:/bin';
-    });
-    after(() => {
-      process.env['PATH'] = path;
-    });
-    const host = systemHost(30_000, netlink);
-    const hasty = systemHost(300, netlink);
+describe('a tool of the system', () => {
+  // Folders on the PATH that the tests' user may not enter would make a missing tool a refused one.
+  const path = process.env['PATH'];
+  before(() => {
+    process.env['PATH'] = '/usr/sbin:/usr/bin:/sbin:/bin';
+  });
+  after(() => {
+    process.env['PATH'] = path;
+  });
+  const host = systemHost(30_000);
+  const hasty = systemHost(300);
 
-    it('gets its arguments and input as they are', async () => {
-      const { stdout } = await host.run('cat', ['-', '/dev/null'], '$(id) `id` "\'\n');
-      assert.equal(stdout, '$(id) `id` "\'\n');
-    });
-
-    it('that is not installed is missing', async () => {
-      const message = /no-such-tool is not installed/;
-      await assert.rejects(host.run('no-such-tool', []), { failure: 'missing', message });
-    });
-
-    it('that does not end is killed and refused', async () => {
-      const message = /did not end within 300 ms/;
-      await assert.rejects(hasty.run('sleep', ['60']), { failure: 'refused', message });
-    });
-
-    it('that leaves a grandchild behind does not keep the agent waiting for it', async () => {
-      await assert.rejects(hasty.run('perl', ['-e', 'fork or sleep 60; sleep 60']), { failure: 'refused' });
-    });
-
-    it('that prints without end is killed and refused', async () => {
-      const running = systemHost(60_000, netlink).run('cat', ['/dev/zero']);
-      await assert.rejects(running, { failure: 'refused', message: /prints more than 32 MiB/ });
-    });
-
-    it('that ends while the agent is stopped has ended in time', async () => {
-      await using agent = await runWithFewFiles(
-        'lib/dataplane/host.ts',
-        `
-      const running = ${ownHost}.run('sleep', ['2']);
-      console.log('runs');
-      running.then(({ code }) => console.log('code', code), ({ message }) => console.log(message));`,
-      );
-      const lines = agent.stdout[Symbol.asyncIterator]();
-      assert.equal((await lines.next()).value, 'runs\n');
-      agent.child.kill('SIGSTOP');
-      // Both pass while it is stopped: the time of the tool, by so much that its timer is late, and its end.
-      await delay(5_000);
-      await childrenEnded(agent.child.pid);
-      agent.child.kill('SIGCONT');
-      assert.equal((await lines.next()).value, 'code 0\n');
-    });
-
-    it('that cannot start for lack of files is tried again', async () => {
-      await using agent = await runWithFewFiles(
-        'lib/dataplane/host.ts',
-        `
-      await ${ownHost}.run('true', []);
-      try { for (;;) openSync('/dev/null'); } catch {}
-      const { failure, message } = await ${ownHost}.run('true', []).catch((error) => error);
-      console.log(failure, message);`,
-      );
-      assert.match(
-        String((await agent.stdout.toArray()).join('')),
-        /^exhausted true cannot be run: .*EMFILE/,
-      );
-    });
-
-    it('that a signal ended says so', async () => {
-      const killed = host.run('perl', ['-e', 'kill "TERM", $$; sleep 60']);
-      await assert.rejects(killed, { failure: 'exhausted', message: 'perl was ended by SIGTERM' });
-    });
-
-    it('may end without reading its input', async () => {
-      assert.equal((await host.run('true', [], 'x'.repeat(1_000_000))).code, 0);
-    });
-
-    it('has a process group of its own, no signals blocked or ignored, and no descriptors of the agent', async () => {
-      const { stdout: group } = await host.run('perl', ['-e', 'print getpgrp == $$']);
-      assert.equal(group, '1');
-      const { stdout: status } = await host.run('cat', ['/proc/self/status']);
-      const masks = status.match(/(?<=^Sig(?:Blk|Ign):\t).*/gm) ?? [];
-      // Others than the first 31, which Node.js passes on, belong to the C library.
-      const signals = masks.map((mask) => Number.parseInt(mask, 16) & 0x7fff_ffff);
-      assert.deepEqual(signals, [0, 0]);
-      const { stdout: descriptors } = await host.run('ls', ['/proc/self/fd']);
-      assert.equal(descriptors, execFileSync('ls', ['/proc/self/fd'], { encoding: 'utf8' }));
-    });
-
-    it('leaves no process behind, and no descriptor', async () => {
-      const children = () => readFile(`/proc/self/task/${process.pid}/children`, 'utf8').catch(() => '');
-      const open = async () => [(await readdir('/proc/self/fd')).length, await children()];
-      const before = await open();
-      await host.run('true', []);
-      await host.run('no-such-tool', []).catch(() => {});
-      assert.deepEqual(await open(), before);
-    });
-
-    it('sees no environment but what it needs', async () => {
-      const { stdout } = await host.run('env', []);
-      const names = stdout.split('\n').flatMap((line) => line.split('=')[0] || []);
-      // Node.js passes the last one on by itself while it measures coverage.
-      const needed = names.filter((name) => !/^(?:XTABLES_.*|NODE_V8_COVERAGE)$/.test(name));
-      assert.deepEqual(needed.toSorted(), ['LC_ALL', 'PATH']);
-    });
+  it('gets its arguments and input as they are', async () => {
+    const { stdout } = await host.run('cat', ['-', '/dev/null'], '$(id) `id` "\'\n');
+    assert.equal(stdout, '$(id) `id` "\'\n');
   });
 
-it('a tool is started by Node.js if the kernel has no descriptors of processes', async () => {
-  const functions = native();
-  const { syscall } = functions;
-  const host = systemHost(30_000, new Netlink(ownSockets, () => {}));
-  const output = async () => (await host.run('readlink', ['/proc/self/fd/1'])).stdout;
-  assert.match(await output(), /^\/memfd:/);
-  functions.syscall = Object.assign(() => -1, { async: () => {} });
-  try {
-    assert.match(await output(), /^socket:/);
-  } finally {
-    functions.syscall = syscall;
-  }
+  it('that is not installed is missing', async () => {
+    const message = /no-such-tool is not installed/;
+    await assert.rejects(host.run('no-such-tool', []), { failure: 'missing', message });
+  });
+
+  it('that does not end is killed and refused', async () => {
+    const message = /did not end within 300 ms/;
+    await assert.rejects(hasty.run('sleep', ['60']), { failure: 'refused', message });
+  });
+
+  for (const what of ['fork or sleep 60; sleep 60', 'use POSIX; exit if fork; POSIX::setsid(); sleep 9'])
+    it(`that leaves a grandchild behind does not keep the agent waiting for it: ${what}`, async () => {
+      await assert.rejects(hasty.run('perl', ['-e', what]), { failure: 'refused' });
+    });
+
+  it('that prints without end is killed and refused', async () => {
+    const running = systemHost(60_000).run('cat', ['/dev/zero']);
+    await assert.rejects(running, { failure: 'refused', message: /prints more than 32 MiB/ });
+  });
+
+  it('that ends while the agent is stopped has ended in time', async () => {
+    await using agent = await runWithFewFiles(
+      'lib/dataplane/host.ts',
+      `
+      const running = module.systemHost(3000).run('sleep', ['2']);
+      console.log('runs');
+      running.then(({ code }) => console.log('code', code), ({ message }) => console.log(message));`,
+    );
+    const lines = agent.stdout[Symbol.asyncIterator]();
+    assert.equal((await lines.next()).value, 'runs\n');
+    agent.child.kill('SIGSTOP');
+    // Both pass while it is stopped: the time of the tool, by so much that its timer is late, and its end.
+    await delay(5_000);
+    await childrenEnded(agent.child.pid);
+    agent.child.kill('SIGCONT');
+    assert.equal((await lines.next()).value, 'code 0\n');
+  });
+
+  it('that cannot start for lack of files is tried again', async () => {
+    await using agent = await runWithFewFiles(
+      'lib/dataplane/host.ts',
+      `
+      await module.systemHost(3000).run('true', []);
+      try { for (;;) openSync('/dev/null'); } catch {}
+      const { failure, message } = await module.systemHost(3000).run('true', []).catch((error) => error);
+      console.log(failure, message);`,
+    );
+    assert.match(String((await agent.stdout.toArray()).join('')), /^exhausted true cannot be run: .*EMFILE/);
+  });
+
+  it('that a signal ended says so', async () => {
+    const killed = host.run('perl', ['-e', 'kill "TERM", $$; sleep 60']);
+    await assert.rejects(killed, { failure: 'exhausted', message: 'perl was ended by SIGTERM' });
+  });
+
+  it('may end without reading its input', async () => {
+    assert.equal((await host.run('true', [], 'x'.repeat(1_000_000))).code, 0);
+  });
+
+  it('has a process group of its own, no signals blocked or ignored, and no descriptors of the agent', async () => {
+    const { stdout: group } = await host.run('perl', ['-e', 'print getpgrp == $$']);
+    assert.equal(group, '1');
+    const { stdout: status } = await host.run('cat', ['/proc/self/status']);
+    const masks = status.match(/(?<=^Sig(?:Blk|Ign):\t).*/gm) ?? [];
+    // Others than the first 31, which Node.js passes on, belong to the C library.
+    const signals = masks.map((mask) => Number.parseInt(mask, 16) & 0x7fff_ffff);
+    assert.deepEqual(signals, [0, 0]);
+    const { stdout: descriptors } = await host.run('ls', ['/proc/self/fd']);
+    assert.equal(descriptors, execFileSync('ls', ['/proc/self/fd'], { encoding: 'utf8' }));
+  });
+
+  it('leaves no process behind, and no descriptor', async () => {
+    const children = () => readFile(`/proc/self/task/${process.pid}/children`, 'utf8').catch(() => '');
+    const open = async () => [(await readdir('/proc/self/fd')).length, await children()];
+    const before = await open();
+    await host.run('true', []);
+    await host.run('no-such-tool', []).catch(() => {});
+    assert.deepEqual(await open(), before);
+  });
+
+  it('sees no environment but what it needs', async () => {
+    const { stdout } = await host.run('env', []);
+    const names = stdout.split('\n').flatMap((line) => line.split('=')[0] || []);
+    // Node.js passes the last one on by itself while it measures coverage.
+    const needed = names.filter((name) => !/^(?:XTABLES_.*|NODE_V8_COVERAGE)$/.test(name));
+    assert.deepEqual(needed.toSorted(), ['LC_ALL', 'PATH']);
+  });
 });
 
 /** Waits for the end of what a stopped process has started: it stays there, because nobody asks for its exit code. */
