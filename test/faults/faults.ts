@@ -1,60 +1,119 @@
 /**
- * Breaks a copy of the sources with each patch beside this file, one at a time, and runs the commands at its head. Fails
- * if one of them does: a test must notice what the name of the patch says.
- * Usage: node test/faults/faults.ts [PATTERN], of the names of the patches to try
+ * Breaks two copies of the sources, side by side, by one patch after the other, and runs the commands at its head. Fails if
+ * one of them does not: a test must notice what the name of the patch says.
+ * Usage: [SEED=1] [SECONDS=600] node test/faults/faults.ts [PATTERN], of the names of the patches to try. With SECONDS it
+ * begins none after that time, and SEED draws their order.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, globSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { cpSync, realpathSync, symlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import fc from 'fast-check';
 import { temporaryDirectory } from '../lab/volume.ts';
+import { breakSources, type Patch, readPatches } from './patch.ts';
+
+interface Outcome {
+  readonly passed: number;
+  readonly failed: number;
+}
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const COPIES = 2;
+const LEFT_OUT = ['.git', 'bin', 'node_modules'];
 const [pattern = ''] = process.argv.slice(2);
-const patches = globSync(join(import.meta.dirname, '*.patch')).filter((path) => path.includes(pattern));
+const limit = Number(process.env['SECONDS'] || Number.POSITIVE_INFINITY);
 
-await using directory = await temporaryDirectory();
-const copy = directory.path;
-const tracked = execFileSync('git', ['-C', ROOT, 'ls-files', '-z'], { encoding: 'utf8' }).split('\0');
-for (const path of tracked.filter(Boolean)) cpSync(join(ROOT, path), join(copy, path));
-symlinkSync(realpathSync(join(ROOT, 'node_modules')), join(copy, 'node_modules'));
+const patches = readPatches().filter(({ name }) => name.includes(pattern));
+const queue = limit < Number.POSITIVE_INFINITY ? draw(patches) : [...patches];
+/** What the commands print without a fault. Two patches may need the same. */
+const sound = new Map<string, Promise<Outcome>>();
+const start = performance.now();
+const secondsGone = () => (performance.now() - start) / 1000;
 
-build();
-// A test that fails without a fault, or that is not there, cannot notice one.
-for (const command of new Set(patches.flatMap(commandsOf))) {
-  const { passed, failed } = run(command);
-  if (failed > 0 || passed === 0)
-    throw new Error(`without a fault, ${passed} pass, ${failed} fail: ${command}`);
+await Promise.all(Array.from({ length: COPIES }, tryPatches));
+console.log(
+  `${patches.length - queue.length} of ${patches.length} faults in ${Math.round(secondsGone())} seconds`,
+);
+
+/** Takes patches from the queue, for a copy of its own. */
+async function tryPatches(): Promise<void> {
+  await using directory = await temporaryDirectory();
+  const copy = directory.path;
+  cpSync(ROOT, copy, {
+    recursive: true,
+    verbatimSymlinks: true,
+    filter: (path) => !LEFT_OUT.includes(basename(path)),
+  });
+  symlinkSync(realpathSync(join(ROOT, 'node_modules')), join(copy, 'node_modules'));
+  await runNode(copy, ['build/compile-schema.ts']);
+  while (secondsGone() < limit) {
+    const patch = queue.shift();
+    if (patch === undefined) return;
+    const problems = await tryPatch(copy, patch).catch((error: Error) => [error.message]);
+    console.log(
+      [`${problems.length === 0 ? 'noticed    ' : 'NOT NOTICED'} ${patch.name}`, ...problems].join('\n  '),
+    );
+    if (problems.length > 0) process.exitCode = 1;
+  }
 }
-for (const patch of patches) {
-  // Lines that have moved, or whose neighbours have changed, are still found.
-  execFileSync('git', ['apply', '-C1', patch], { cwd: copy });
-  build();
-  const missed = commandsOf(patch).filter((command) => run(command).failed === 0);
-  execFileSync('git', ['apply', '-C1', '--reverse', patch], { cwd: copy });
-  console.log(`${missed.length === 0 ? 'noticed    ' : 'NOT NOTICED'} ${basename(patch, '.patch')}`);
-  for (const command of missed) console.log(`  passes: ${command}`);
-  if (missed.length > 0) process.exitCode = 1;
+
+/** Says what is wrong with a patch or its tests. */
+async function tryPatch(copy: string, patch: Patch): Promise<readonly string[]> {
+  // A test that fails without a fault, or that is not there, cannot notice one.
+  const before = await inTurn(patch.commands, async (command) => {
+    const outcome = sound.get(command) ?? run(copy, command);
+    sound.set(command, outcome);
+    const { passed, failed } = await outcome;
+    return failed > 0 || passed === 0
+      ? [`without the fault, ${passed} pass, ${failed} fail: ${command}`]
+      : [];
+  });
+  if (before.length > 0) return before;
+  const mend = breakSources(copy, patch);
+  try {
+    return await inTurn(patch.commands, async (command) => {
+      const { passed, failed } = await run(copy, command);
+      return failed > 0 ? [] : [`${passed} pass, none fails: ${command}`];
+    });
+  } finally {
+    mend();
+  }
 }
 
-function commandsOf(patch: string): readonly string[] {
-  return readFileSync(patch, 'utf8').match(/^node --test .*$/gm) ?? [];
-}
-
-function build(): void {
-  for (const script of ['build/compile-schema.ts', 'build/bundle.ts'])
-    execFileSync('node', [script], { cwd: copy, stdio: 'pipe' });
+async function inTurn(
+  commands: readonly string[],
+  check: (command: string) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  const problems: string[] = [];
+  for (const command of commands) problems.push(...(await check(command)));
+  return problems;
 }
 
 /** How many tests of a command pass and fail. A file that does not load counts for neither. */
-function run(command: string): { readonly passed: number; readonly failed: number } {
+async function run(copy: string, command: string): Promise<Outcome> {
+  if (!/ test\/(?:unit|kernel)\//.test(command)) await runNode(copy, ['build/bundle.ts']);
   const words = command.match(/(?:'[^']*'|[^\s'])+/g) ?? [];
-  const [node = '', ...args] = words.map((word) => word.replaceAll("'", ''));
-  const { stdout } = spawnSync(node, ['--test-reporter=tap', '--test-timeout=120000', ...args], {
-    cwd: copy,
-    encoding: 'utf8',
-  });
+  const args = words.slice(1).map((word) => word.replaceAll("'", ''));
+  const options = ['--test-isolation=none', '--test-reporter=tap', '--test-timeout=120000'];
+  const stdout = await runNode(copy, [...options, ...args]);
   const ended = [...stdout.matchAll(/^ *(not ok|ok) \d+ - .*\n *---\n *duration_ms: .*\n *type: 'test'/gm)];
   const failed = ended.filter(([, outcome]) => outcome === 'not ok').length;
   return { passed: ended.length - failed, failed };
+}
+
+/** Resolves to what it prints, whether it fails or not. */
+function runNode(cwd: string, args: readonly string[]): Promise<string> {
+  return new Promise((resolve) => {
+    const env = { ...process.env, NODE_COMPILE_CACHE: join(cwd, 'bin/compile-cache') };
+    execFile('node', args, { cwd, env, maxBuffer: Number.POSITIVE_INFINITY }, (_error, stdout) => {
+      resolve(stdout);
+    });
+  });
+}
+
+function draw(all: readonly Patch[]): Patch[] {
+  const seed = Number(process.env['SEED'] || randomInt(2 ** 31));
+  console.log(`SEED=${seed} draws the order`);
+  return fc.sample(fc.shuffledSubarray([...all], { minLength: all.length }), { seed, numRuns: 1 }).flat();
 }

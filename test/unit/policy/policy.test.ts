@@ -10,6 +10,7 @@ import {
   compilePolicy,
   decider,
   type Entry,
+  flowVerdict,
   nodeAddressText,
   outcomeText,
   type Policy,
@@ -20,6 +21,15 @@ import { crowdedAddress, crowdedPrefix, FAMILIES, holds, longest } from '../cidr
 import { addressFrom } from '../cidr/support.ts';
 import { mergedOf } from '../config/support.ts';
 import { located } from './support.ts';
+
+describe('a flow', () => {
+  it('has no verdict if masqueradeFromCIDRs does not list its source, because another program may masquerade it', () => {
+    const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.244.0.0/16]';
+    const verdict = flowVerdict([policyOf({ a: text }, 'IPv4')]);
+    const from = (source: string) => verdict(addressFrom(source), addressFrom('203.0.113.9'));
+    assert.deepEqual(['10.244.1.2', '10.9.9.9'].map(from), ['masqueraded', undefined]);
+  });
+});
 
 describe('a policy', () => {
   const texts = {
