@@ -269,7 +269,7 @@ for (const { family, kind } of FAMILY_KINDS) {
       assert.deepEqual(what, [
         [1, 'iptables-nft', ['nat']],
         [2, 'nft', ['t']],
-        [6, 'ip-masq-agent', ['t']],
+        [6, 'libuv-worker', ['t']],
         [7, 'nft', ['nat', 't']],
       ]);
       const own = await netlink.ownPort();
