@@ -2,6 +2,7 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, isIPv6 } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { answer } from './helper.ts';
 import { PORT, type Seen } from './volley.ts';
 
@@ -17,17 +18,36 @@ export interface Salvo {
 /** As many connections at a time as fit into a listener's queue, and into few file descriptors. */
 const AT_ONCE = 100;
 const TIMEOUT_MS = 5_000;
-const SOURCE_PORTS = { first: 20_000, last: 30_000 };
+/** Below the ephemeral ports (ip_local_port_range), which others may hold. */
+const SOURCE_PORTS = { first: 10_000, last: 29_999 };
+/** Longer than conntrack keeps a flow without an answer (nf_conntrack_udp_timeout). */
+const FORGOTTEN_MS = 35_000;
+const RETRY_MS = 100;
 
-let port = SOURCE_PORTS.first;
+let port = SOURCE_PORTS.last;
+/** When each port was last taken for a destination. */
+const taken = new Map<string, number[]>();
 
 /**
- * A port of its own for each volley: conntrack keeps the address translation of a flow that it has seen,
- * whatever the rules say meanwhile. Below the ephemeral ports (ip_local_port_range), which others may hold.
+ * A port of its own for each volley: conntrack keeps the address translation of a flow that it has seen, whatever the rules say
+ * meanwhile. So no port is used again for a destination before that flow is forgotten, and if all have been used, this waits.
  */
-function nextPort(): number {
-  port = port === SOURCE_PORTS.last ? SOURCE_PORTS.first : port + 1;
-  return port;
+async function freePort(destinations: readonly string[]): Promise<number> {
+  const uses = destinations.map((destination) => {
+    const times = taken.get(destination) ?? [];
+    taken.set(destination, times);
+    return times;
+  });
+  for (;;) {
+    const now = performance.now();
+    for (let tries = SOURCE_PORTS.last - SOURCE_PORTS.first; tries >= 0; tries -= 1) {
+      port = port === SOURCE_PORTS.last ? SOURCE_PORTS.first : port + 1;
+      if (uses.some((times) => now - (times[port] ?? -Infinity) < FORGOTTEN_MS)) continue;
+      for (const times of uses) times[port] = now;
+      return port;
+    }
+    await delay(RETRY_MS);
+  }
 }
 
 async function sendPackets({ volley, packets, source }: Salvo): Promise<void> {
@@ -39,7 +59,8 @@ async function sendPackets({ volley, packets, source }: Salvo): Promise<void> {
     if (own.length === 0) continue;
     const socket = createSocket(type);
     try {
-      socket.bind(source?.port ?? nextPort(), source?.address);
+      const free = source?.port ?? (await freePort(own.map(({ destination }) => destination)));
+      socket.bind(free, source?.address);
       await once(socket, 'listening');
       const sent = own.map(({ index, destination }) =>
         sending(destination, (done) => socket.send(`${volley} ${index}`, PORT, destination, done)),
