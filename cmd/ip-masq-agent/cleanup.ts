@@ -1,4 +1,5 @@
 import { type Agent, agentText } from '../../lib/agent/holder.ts';
+import { removeLastValid } from '../../lib/agent/last-valid.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, hasFailed, type Removal, removeFromAll } from '../../lib/agent/remove.ts';
 import { type RuleLocation, ruleLocationName } from '../../lib/dataplane/dataplane.ts';
@@ -12,7 +13,6 @@ import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, keptFamilies, retryOptions, silentHost } from './from-flags.ts';
 import { complain, print, printError, printJson } from './print.ts';
-import { forgetLastValid } from './run/last-valid.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -39,7 +39,8 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       ? withRunningAgent(holder, flags['masq-chain'], all)
       : { places: all, advice: undefined };
   const removals = await removeFromAll(places, retryOptions(flags), isDry);
-  const state = isDry ? undefined : await forgetLastValid(flags);
+  const dir = flags['state-dir'];
+  const state = isDry || dir === '' ? undefined : await removeLastValid(dir);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   const code = isDone ? EXIT.ok : EXIT.system;
   if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });

@@ -6,6 +6,7 @@ import { type LoadedConfig, mergeConfigFiles } from '../config/load.ts';
 import { formatProblem } from '../config/problem.ts';
 import { mayBeVolume } from '../config/read.ts';
 import type { Logger } from '../log/log.ts';
+import type { Family } from '../policy/policy.ts';
 import { logConfig } from './log-changes.ts';
 import { now, VanishedFiles } from './vanished.ts';
 
@@ -19,16 +20,24 @@ export interface ReaderOptions {
   readonly resyncInterval: number;
   /** Undefined if an invalid config is always an error. */
   readonly keep?: Keep | undefined;
-  /** The last valid config of an earlier run. */
+  /** The last valid config of an earlier run. Asked for only if the config is invalid, and a family has no rules. */
   readonly readLastValid?: (() => Promise<LastValid | undefined>) | undefined;
+  /** The families without rules of the agent on this node, as far as that is certain. */
+  readonly familiesWithoutRules?: () => Promise<readonly Family[]>;
   /** Milliseconds for which a config file that has vanished keeps its last text. */
   readonly graceMs?: number;
 }
 
 export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
-  /** Since when an earlier run of the agent has had it, as in RFC 3339; undefined if this run has read it. */
-  readonly since?: string;
+  /** Undefined if this run has read it. */
+  readonly earlier?: Earlier;
+}
+
+/** The config was in use in an earlier run, and this one found no rules of some families. */
+export interface Earlier {
+  readonly since: string;
+  readonly families: readonly Family[];
 }
 
 /** What does not change while an invalid config is waited for, as a clause; undefined if it is an error. */
@@ -37,6 +46,7 @@ type Keep = (lastValid: ValidConfig | undefined) => Promise<string | undefined>;
 /** The last valid config of an earlier run of the agent on this node. */
 export interface LastValid {
   readonly configFiles: readonly ConfigFile[];
+  /** When it was written, as in RFC 3339. */
   readonly since: string;
 }
 
@@ -48,7 +58,15 @@ export interface LoadObserver {
 
 /** Reads the config files again and again, and tells what has changed. */
 export function createReader(
-  { configDir, config: options, resyncInterval, keep, readLastValid, graceMs = 0 }: ReaderOptions,
+  {
+    configDir,
+    config: options,
+    resyncInterval,
+    keep,
+    readLastValid,
+    familiesWithoutRules,
+    graceMs = 0,
+  }: ReaderOptions,
   observer: LoadObserver,
   log: Logger,
 ) {
@@ -59,8 +77,9 @@ export function createReader(
   let readAt = 0;
 
   const useEarlier = async (): Promise<void> => {
-    const earlier = await readLastValid?.();
-    lastValid = earlier && restore(earlier, options, log);
+    const families = (readLastValid && (await familiesWithoutRules?.())) ?? [];
+    const kept = families.length > 0 ? await readLastValid?.() : undefined;
+    lastValid = kept && restore(kept, families, options, log);
     if (lastValid !== undefined) observer.onLoad(lastValid, vanished.endsAt);
   };
 
@@ -85,7 +104,7 @@ export function createReader(
       readAt = now();
       const before = last;
       // After a restart, what is not there is not there.
-      const own = lastValid?.since === undefined ? lastValid : undefined;
+      const own = lastValid?.earlier === undefined ? lastValid : undefined;
       const reading = await vanished.load(configDir, options, before, own);
       last = reading;
       if (!isDeepStrictEqual([reading.config, reading.problems], [before?.config, before?.problems]))
@@ -97,7 +116,7 @@ export function createReader(
         return reading;
       }
       const error = new InvalidConfigError(reading.problems, reading.configFiles);
-      if (before === undefined) await useEarlier();
+      if (lastValid === undefined) await useEarlier();
       observer.onInvalidConfig(error);
       const kept = await keep?.(lastValid);
       if (kept === undefined) throw error;
@@ -110,12 +129,20 @@ export function createReader(
 /** The config of an earlier run; undefined if it is not valid with these flags. */
 function restore(
   { configFiles, since }: LastValid,
+  families: readonly Family[],
   options: ConfigOptions,
   log: Logger,
 ): ValidConfig | undefined {
   const { config, ...merged } = mergeConfigFiles(configFiles, options);
   if (config !== undefined)
-    return { ...merged, config, since, configFiles, readProblems: [], projected: false };
+    return {
+      ...merged,
+      config,
+      earlier: { since, families },
+      configFiles,
+      readProblems: [],
+      projected: false,
+    };
   const [first] = merged.problems;
   const text = first === undefined ? '' : formatProblem(first);
   log.warn(`the last valid config, of ${since}, is not valid with these flags: ${text}`);
@@ -126,7 +153,8 @@ function restore(
 export function keepConfigOrRules(mayHaveRules: () => Promise<boolean>): Keep {
   return async (lastValid) => {
     if (lastValid !== undefined) {
-      const since = lastValid.since === undefined ? '' : `, of ${lastValid.since},`;
+      const { earlier } = lastValid;
+      const since = earlier === undefined ? '' : `, of ${earlier.since},`;
       return `the last valid config${since} stays in use until it is valid again`;
     }
     return (await mayHaveRules()) ? 'nothing on this node changes until the config is valid' : undefined;

@@ -52,7 +52,7 @@ export async function* syncs(
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<TriggerResult, void> {
-  const { familiesWithoutRules, ownAddresses, cpuTime, lock, open } = options;
+  const { ownAddresses, cpuTime, lock, open } = options;
   const retry = retryOptions(options.syncTimeout, observer, log, signal);
   const reader = createReader(options.reader, observer, log);
   let compiled: Compiled | undefined;
@@ -76,11 +76,9 @@ export async function* syncs(
       if (needsConfig(trigger.reason)) await retrying(() => reader.read(), retry);
     } catch (error) {
       // Only the first reading can end the loop with a config of an earlier run at hand.
-      const { config, since } = reader.lastValid ?? {};
-      if (error instanceof InvalidConfigError && config !== undefined && since !== undefined)
-        error.consequence = await restoreRules(since, familiesWithoutRules, (families) =>
-          sync(config, families, trigger),
-        );
+      const { config, earlier } = reader.lastValid ?? {};
+      if (error instanceof InvalidConfigError && config !== undefined && earlier !== undefined)
+        error.consequence = await restoreRules(earlier, (families) => sync(config, families, trigger));
       throw error;
     }
     const { lastValid, interval } = reader;

@@ -1,12 +1,10 @@
 import type { Opened } from '../dataplane/open.ts';
-import type { Family, OwnAddress } from '../policy/policy.ts';
+import type { OwnAddress } from '../policy/policy.ts';
 import type { ReaderOptions } from './load.ts';
 
 export interface AgentOptions {
   /** How the config files are read, and when an invalid config does not end the loop. */
   readonly reader: ReaderOptions;
-  /** The families without rules of the agent on this node, as far as that is certain. */
-  readonly familiesWithoutRules: () => Promise<readonly Family[]>;
   /** The node's addresses now. Asked for only if a config needs them. */
   readonly ownAddresses: () => readonly OwnAddress[];
   /** Milliseconds of CPU that this process and its tools have used. */

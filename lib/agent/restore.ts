@@ -1,5 +1,6 @@
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
+import type { Earlier } from './load.ts';
 import type { Written } from './sync.ts';
 
 /**
@@ -8,12 +9,9 @@ import type { Written } from './sync.ts';
  * @returns what the node has then, as a clause
  */
 export async function restoreRules(
-  since: string,
-  familiesWithoutRules: () => Promise<readonly Family[]>,
+  { since, families }: Earlier,
   sync: (families: readonly Family[]) => Promise<Written>,
 ): Promise<string> {
-  const families = await familiesWithoutRules();
-  if (families.length === 0) return `nothing on this node changes; its last valid config is of ${since}`;
   const had = `this node had no rules for ${families.join(' and ')}`;
   const those = `those of its last valid config, of ${since},`;
   try {

@@ -61,7 +61,7 @@ export class StatusObserver implements Observer, Status {
   onLoad(loaded: ValidConfig, vanished: ReadonlyMap<string, number> = new Map()): void {
     const now = Date.now();
     // A config of an earlier run is in use because the config files have errors.
-    if (loaded.since === undefined) this.#recorder.record((metrics) => events.recordLoad(metrics, now));
+    if (loaded.earlier === undefined) this.#recorder.record((metrics) => events.recordLoad(metrics, now));
     this.invalid = undefined;
     if (loaded === this.loaded && isDeepStrictEqual(vanished, this.vanished)) return;
     this.vanished = vanished;

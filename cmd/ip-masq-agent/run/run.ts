@@ -1,4 +1,5 @@
 import type { Introduction } from '../../../lib/agent/holder.ts';
+import { LastValidFile, removeLastValid } from '../../../lib/agent/last-valid.ts';
 import { keepConfigOrRules } from '../../../lib/agent/load.ts';
 import { NamespaceLock } from '../../../lib/agent/lock.ts';
 import { type Sync, syncs } from '../../../lib/agent/loop.ts';
@@ -22,7 +23,6 @@ import { type Daemon, runDaemon } from '../daemon.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
-import { forgetLastValid, lastValidOf } from './last-valid.ts';
 import { finishOnce } from './once.ts';
 import { cleanUp, stopAtSignal } from './stop.ts';
 import { createWatchers, type Surroundings } from './watchers.ts';
@@ -61,16 +61,16 @@ function startAgent(args: Args, log: Logger): Daemon {
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   prepareDataplane(dataplane, host);
-  const store = lastValidOf(flags, log, recorder);
+  const store = lastValidFile(flags['state-dir'], log, recorder);
   const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const agent: AgentOptions = {
     reader: {
       ...readerOptions(flags),
       keep: keeps ? keepConfigOrRules(() => mayHaveRules(flags)) : undefined,
-      readLastValid: store?.read,
+      readLastValid: store && (() => store.read()),
+      familiesWithoutRules: () => familiesWithoutRules(flags),
       graceMs: flags['vanished-grace'],
     },
-    familiesWithoutRules: () => familiesWithoutRules(flags),
     syncTimeout: flags['sync-timeout'],
     ownAddresses: addressReader(log),
     cpuTime,
@@ -91,7 +91,9 @@ function startAgent(args: Args, log: Logger): Daemon {
       isFirst = false;
       if (step.kind === 'no valid config') continue;
       await follow(step);
-      await store?.keep(step);
+      // A disk that hangs must not stop the agent.
+      const isKept = step.inSync ? store?.keep(step.configFiles) : undefined;
+      if (flags.once) await isKept;
     }
   };
   return {
@@ -100,10 +102,18 @@ function startAgent(args: Args, log: Logger): Daemon {
       if (!flags['cleanup-on-exit'] || !lock.isDecided) return;
       if (!(await lock.isAlone())) return log.warn('the rules stay: another agent has taken the lock since');
       await cleanUp(flags, log, cleared);
-      const removed = await forgetLastValid(flags);
+      const removed = store && (await removeLastValid(flags['state-dir']));
       if (removed !== undefined) log.info(removed);
     },
   };
+}
+
+/** Where the last valid config outlives the process; undefined if no directory is named. */
+function lastValidFile(dir: string, log: Logger, recorder: Recorder): LastValidFile | undefined {
+  if (dir === '') return undefined;
+  return new LastValidFile(dir, log, (isKept) =>
+    recorder.record((metrics) => metrics.set('last_valid_config_kept', {}, isKept ? 1 : 0)),
+  );
 }
 
 /** Reads the node's addresses. If the container refuses that, the rules go without them: the kernel then chooses. */

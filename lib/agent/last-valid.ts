@@ -1,0 +1,156 @@
+import { constants, type Stats } from 'node:fs';
+import { lstat, open, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { byteOrder, type ConfigFile, decodeFile, isPossibleConfigFileName } from '../config/config-file.ts';
+import { MAX_BYTES } from '../config/limits.ts';
+import type { Logger } from '../log/log.ts';
+import { Notices } from '../log/notices.ts';
+import { errorCode, errorMessage, SystemError } from '../text/error.ts';
+import { prettyJson, printable } from '../text/escape.ts';
+import type { LastValid } from './load.ts';
+
+const NAME = 'last-valid.json';
+/** A file that an interrupted writing has left. */
+const NEW_NAME = `${NAME}.new`;
+
+/** In memory it takes several times as much. */
+const MOST_BYTES = 4 * MAX_BYTES;
+
+/**
+ * The last valid config, in a file that outlives the process and a reboot: a ConfigMap, which `check -f` and other commands read.
+ * What cannot be read or written is told, and does not stop the agent.
+ */
+export class LastValidFile {
+  readonly #dir: string;
+  readonly #notices: Notices;
+  readonly #onKept: (isKept: boolean) => void;
+  #wanted: readonly ConfigFile[] | undefined;
+  #isWritten = Promise.resolve();
+
+  /** @param onKept takes whether the file holds the config that is in use */
+  constructor(dir: string, log: Logger, onKept: (isKept: boolean) => void) {
+    this.#dir = dir;
+    this.#notices = new Notices(log);
+    this.#onKept = onKept;
+  }
+
+  /** Keeps a config for the next run, unless that is done: ends when it is written, or cannot be. */
+  keep(configFiles: readonly ConfigFile[]): Promise<void> {
+    if (configFiles !== this.#wanted) {
+      this.#wanted = configFiles;
+      this.#isWritten = this.#isWritten.then(() => this.#write(configFiles));
+    }
+    return this.#isWritten;
+  }
+
+  async #write(configFiles: readonly ConfigFile[]): Promise<void> {
+    const failure = await writeLastValid(this.#dir, configFiles).then(() => undefined, systemMessage);
+    if (failure !== undefined) this.#wanted = undefined;
+    const what = `cannot write the last valid config to ${printable(this.#dir)}: ${failure}`;
+    this.#notices.updateWarnings(
+      failure === undefined ? [] : [`${what}: a restart with an invalid config has no other one`],
+    );
+    this.#onKept(failure === undefined);
+  }
+
+  /** The config of an earlier run; undefined if there is none that can be used. */
+  async read(): Promise<LastValid | undefined> {
+    try {
+      return await readLastValid(this.#dir);
+    } catch (error) {
+      const what = `cannot use the last valid config in ${printable(this.#dir)}: ${systemMessage(error)}`;
+      this.#notices.updateWarnings([what]);
+      return undefined;
+    }
+  }
+}
+
+/** The old file stays, or the new one is there, whole: also if the process is killed or the machine stops in between. */
+async function writeLastValid(dir: string, configFiles: readonly ConfigFile[]): Promise<void> {
+  const data = Object.fromEntries(configFiles.map(({ name, text }) => [name, text]));
+  const text = prettyJson({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'last-valid' }, data });
+  if (Buffer.byteLength(text) > MOST_BYTES) throw new SystemError(`it is larger than ${MOST_BYTES} bytes`);
+  requireOwn(await lstat(dir), 'isDirectory');
+  const path = join(dir, NEW_NAME);
+  await rm(path, { force: true });
+  try {
+    await using file = await open(path, 'wx', 0o600);
+    await file.writeFile(text);
+    await file.sync();
+    await rename(path, join(dir, NAME));
+  } catch (error) {
+    await rm(path, { force: true }).catch(() => {});
+    throw error;
+  }
+  await using directory = await open(dir);
+  await directory.sync();
+}
+
+async function readLastValid(dir: string): Promise<LastValid | undefined> {
+  try {
+    requireOwn(await lstat(dir), 'isDirectory');
+    // To open a pipe must not wait for a writer.
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    await using file = await open(join(dir, NAME), flags);
+    const stats = await file.stat();
+    requireOwn(stats, 'isFile');
+    if (stats.size > MOST_BYTES) throw new SystemError(`${NAME} is larger than ${MOST_BYTES} bytes`);
+    return { configFiles: configFilesOf(await file.readFile('utf8')), since: stats.mtime.toISOString() };
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function configFilesOf(json: string): readonly ConfigFile[] {
+  const texts = Object.entries(dataOf(json)).map(([name, text]) => {
+    const isText = typeof text === 'string' && Buffer.byteLength(text) <= MAX_BYTES;
+    const file = isText && isPossibleConfigFileName(name) ? decodeFile(name, Buffer.from(text)) : undefined;
+    if (file === undefined || !('text' in file)) throw new SystemError(`${NAME} is damaged`);
+    return file;
+  });
+  return texts.sort((a, b) => byteOrder(a.name, b.name));
+}
+
+function dataOf(json: string): object {
+  try {
+    const { data }: { readonly data?: unknown } = { ...JSON.parse(json) };
+    if (typeof data === 'object' && data !== null) return data;
+  } catch {
+    // As if it had none.
+  }
+  throw new SystemError(`${NAME} is damaged`);
+}
+
+/** Nobody else may have written what the kernel gets. */
+function requireOwn(stats: Stats, kind: 'isDirectory' | 'isFile'): void {
+  if (!stats[kind]())
+    throw new SystemError(`it is not a ${kind === 'isFile' ? 'regular file' : 'directory'}`);
+  if (stats.uid !== process.geteuid?.()) throw new SystemError(`it belongs to the user ${stats.uid}`);
+  if ((stats.mode & 0o022) !== 0) throw new SystemError('other users may write to it');
+}
+
+/**
+ * Removes what this class has written.
+ *
+ * @returns what was removed, in words; undefined if there was nothing
+ * @throws {SystemError}
+ */
+export async function removeLastValid(dir: string): Promise<string | undefined> {
+  try {
+    await rm(join(dir, NEW_NAME), { force: true });
+    await rm(join(dir, NAME));
+    return `removed the last valid config from ${printable(dir)}`;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw new SystemError(
+      `cannot remove the last valid config in ${printable(dir)}: ${systemMessage(error)}`,
+    );
+  }
+}
+
+/** What the system or this file says, without paths; throws any other error. */
+function systemMessage(error: unknown): string {
+  if (errorCode(error) === undefined && !(error instanceof SystemError)) throw error;
+  return errorMessage(error).replace(/, [a-z]+(?: '.*)?$/s, '');
+}
