@@ -4,7 +4,10 @@ const [NEGATION, OF_SOURCES] = [
   /from|pod|src|source/,
 ];
 
-/** The candidate with the smallest edit distance to the word; undefined if none is near, or if it means something else. */
+/**
+ * The candidate with the smallest edit distance to the word; undefined if too many of its letters differ, a third
+ * of them at most, or if it means something else.
+ */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   const folded = word.toLowerCase().slice(0, 64);
   let best: { candidate: string; distance: number } | undefined;
@@ -17,7 +20,8 @@ export function nearest(word: string, candidates: readonly string[]): string | u
     const distance = editDistance(folded, other);
     if (best === undefined || distance < best.distance) best = { candidate, distance };
   }
-  return best !== undefined && best.distance <= Math.max(2, folded.length / 4) ? best.candidate : undefined;
+  const most = Math.min(folded.length / 3, Math.max(2, folded.length / 4));
+  return best !== undefined && best.distance <= most ? best.candidate : undefined;
 }
 
 /** Levenshtein distance. */

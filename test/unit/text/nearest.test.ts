@@ -33,7 +33,7 @@ describe('the nearest known key', () => {
 
   const flags: Readonly<Record<string, readonly string[]>> = {
     'must-not-masquerade': ['mustn-masquerade', 'must-never-masquerade'],
-    none: ['chain-name', 'accept-unmasqueraded', 'accept-not-masqueraded', 'masq-all-reserved-ranges'],
+    none: ['foo', 'chain-name', 'accept-unmasqueraded', 'accept-not-masqueraded', 'masq-all-reserved-ranges'],
   };
   for (const [expected, near] of Object.entries(flags))
     for (const word of near)
