@@ -1,31 +1,73 @@
-import { readExpectFile } from '../../lib/inputs/expectations.ts';
+import type { Traffic } from '../../lib/cidr/prefix.ts';
+import { formatProblem } from '../../lib/config/problem.ts';
+import { readFile } from '../../lib/inputs/input.ts';
 import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
 import { mergedText } from '../../lib/report/merged-text.ts';
-import { type CheckReport, withExpectations } from '../../lib/report/report.ts';
+import type { CheckReport } from '../../lib/report/report.ts';
 import { sarifReport } from '../../lib/report/sarif.ts';
 import { textReport } from '../../lib/report/text-report.ts';
+import { printable, quote } from '../../lib/text/escape.ts';
 import { buildInfo } from './build-info.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS, CHECK_FORMATS } from './command-flags.ts';
 import { EXIT, UsageError } from './exit.ts';
-import { configOptions, keptFamilies } from './from-flags.ts';
+import { assertions } from './flag-kinds.ts';
+import { checkTogether } from './flags.ts';
+import { keptFamilies } from './from-flags.ts';
 import { print, STDOUT, wantsColour } from './print.ts';
 import { noteDefaults, readReport } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
 export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
-  const { expect } = flags;
-  const expected = expect === '' ? undefined : await readExpectFile(expect, configOptions(flags));
-  if (typeof expected === 'string') throw new UsageError(`the file of --expect cannot be used\n${expected}`);
-  const found = await readReport(flags, [...operands, ...flags.filename]);
-  const { config } = found;
+  const isExpected = flags.expect !== '';
+  const all = isExpected ? await withAssertions(flags, flags.expect) : flags;
+  const report = await readReport(all, [...operands, ...flags.filename]);
+  const { config, problems } = report;
   if (config !== undefined) noteDefaults(config, flags, flags.output === 'text' && !flags.quiet);
-  const report = expected === undefined ? found : withExpectations(found, expected);
   print(REPORTS[flags.output](report, flags));
-  if (config === undefined) return EXIT.config;
-  return report.problems.some(({ kind }) => kind === 'expectation') ? EXIT.different : EXIT.ok;
+  if (config !== undefined) return EXIT.ok;
+  const isOnlyBroken = problems.every(({ kind, severity }) => kind === 'assertion' || severity !== 'error');
+  return isExpected && isOnlyBroken ? EXIT.different : EXIT.config;
+}
+
+const EXAMPLE = 'write for example --must-masquerade=8.8.8.8/32';
+
+/**
+ * The flags, with the assertions of a file beside their own: one a line, as on the command line; `#` begins a comment.
+ *
+ * @throws {UsageError}
+ */
+async function withAssertions(flags: CheckFlags, path: string): Promise<CheckFlags> {
+  const file = await readFile(path);
+  if (!('text' in file)) throw new UsageError(`--expect: ${formatProblem(file)}`);
+  const said: Record<'must-masquerade' | 'must-not-masquerade', Traffic[]> = {
+    'must-masquerade': [],
+    'must-not-masquerade': [],
+  };
+  for (const [index, line] of file.text.split('\n').entries()) {
+    const text = line.replace(/(?:^|\s)#.*$/, '').trim();
+    const [, name, cidrs = ''] = /^--(must-(?:not-)?masquerade)=(.+)$/.exec(text) ?? [];
+    try {
+      if (name === 'must-masquerade' || name === 'must-not-masquerade')
+        said[name].push(...assertions.parse(cidrs));
+      else if (text !== '') throw new UsageError(`is not an assertion: ${EXAMPLE}`);
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error;
+      throw new UsageError(`--expect: ${printable(file.name)}:${index + 1}: ${quote(text)} ${error.message}`);
+    }
+  }
+  const { 'must-masquerade': outside, 'must-not-masquerade': inside } = said;
+  if (outside.length + inside.length === 0)
+    throw new UsageError(`--expect: ${printable(file.name)} has no assertion: ${EXAMPLE}`);
+  const all = {
+    ...flags,
+    'must-masquerade': [...flags['must-masquerade'], ...outside],
+    'must-not-masquerade': [...flags['must-not-masquerade'], ...inside],
+  };
+  checkTogether(all);
+  return all;
 }
 
 const REPORTS: Readonly<

@@ -57,7 +57,7 @@ export const CHECK_FLAGS = {
   expect: flag(
     givenPath,
     '',
-    'YAML file of addresses or CIDRs, perhaps with `from` and another one, and their verdicts, `masqueraded` or `not masqueraded`; if one has another verdict, the exit code is 4',
+    'file of assertions, each a line as --must-masquerade=CIDRS or --must-not-masquerade=CIDRS, and comments behind #; if an assertion is broken, and nothing else is wrong, the exit code is 4',
   ),
   'stdin-name': flag(
     optionalPath,

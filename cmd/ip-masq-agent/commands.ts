@@ -33,12 +33,12 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. The exit code is 3 if there is an error, or nothing to check, and 4 if only an expectation fails.',
+      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. The exit code is 3 if there is an error, or nothing to check, and 4 if with --expect only assertions are broken.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
     examples: {
-      'check --expect=expectations.yaml config-cloud.yaml config-operator.yaml':
+      'check --expect=assertions.txt config-cloud.yaml config-operator.yaml':
         'before you apply them: find mistakes, and test what they do to addresses',
       'check --strict -R -o github manifests': 'in a pipeline: annotations on the lines of a pull request',
       'check --enable-ipv6 -': 'the output of `kubectl get configmap -o yaml` on standard input',

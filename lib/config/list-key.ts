@@ -1,5 +1,5 @@
 import { FAMILY_NAMES } from '../cidr/address.ts';
-import { covers, type ParsedPrefix, type Prefix, parsePrefix } from '../cidr/prefix.ts';
+import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
@@ -189,32 +189,19 @@ function addressTexts({ destination, range }: MasqueradeAddress) {
 
 function parsePrefixNode(node: Node, context: ParseContext): Prefix | undefined {
   if (node.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
-  const remedyOf = (flag: string) => `start the agent with ${flag}, or remove the entry`;
-  return checkedPrefix(node.value, parsePrefix(node.value), node, context, remedyOf);
-}
-
-/**
- * The prefix that a text stands for; undefined if it is none. Reports what is wrong with it.
- *
- * @param remedyOf what to do if the family needs a flag
- */
-export function checkedPrefix(
-  text: string,
-  parsed: ParsedPrefix,
-  at: Node,
-  { families, report }: Pick<ParseContext, 'families' | 'report'>,
-  remedyOf: (flag: string) => string,
-): Prefix | undefined {
+  const { families, report } = context;
+  const parsed = parsePrefix(node.value);
   if ('error' in parsed) {
     const { message, remedy } = parsed.error;
-    report('cidr', at, `${quote(text)} ${printable(message)}`, printable(remedy));
+    report('cidr', node, `${quote(node.value)} ${printable(message)}`, printable(remedy));
     return undefined;
   }
   const { family, text: canonical } = parsed.prefix;
   if (!families.includes(family)) {
     const message = `${canonical} is ${family}, but ${family} is not enabled`;
     const name = FAMILY_NAMES[family];
-    report(`${name}-disabled`, at, message, remedyOf(`--enable-${name}`));
+    const remedy = `start the agent with --enable-${name}, or remove the entry`;
+    report(`${name}-disabled`, node, message, remedy);
   }
   return parsed.prefix;
 }

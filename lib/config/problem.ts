@@ -97,7 +97,6 @@ export const KINDS = {
   duration: error('A text is not a duration, or is too short or too long.'),
   ...CONFLICT_KINDS,
   ...CHECK_KINDS,
-  expectation: error('An address has another verdict than the file of --expect says.'),
   'unknown-to-others': warning('Other agents that read the output of render do not know one of its keys.'),
   'more-problems': info('There are more problems than are reported.'),
 };

@@ -64,23 +64,18 @@ function wrongDestinations(segments: readonly Segment[], { prefix, verdict }: As
 
 const MAX_RANGES = 3;
 
-/**
- * What breaks the assertion, as clauses: the first ranges, each with its entry, and the number of the others.
- *
- * @param withOrigins whether to say where the entries stand
- */
+/** What breaks the assertion, as clauses: the first ranges, each with its entry, and the number of the others. */
 export function describeBreaches(
   config: MergedConfig,
   family: Family,
   { destinations, sourcesLeftAlone }: Breaches,
-  withOrigins = true,
 ): string {
   const decidedText = ({ entry, ...range }: Breach) => {
     const verdict = VERDICT_TEXT[entry?.verdict ?? 'masqueraded'];
     const why =
       entry === undefined
         ? noEntryText(flagOf(config, family, range))
-        : `${withOrigins ? withOrigin(entry.prefix.text, entry.origin) : entry.prefix.text} decides`;
+        : `${withOrigin(entry.prefix.text, entry.origin)} decides`;
     return `${formatRange(family, range)} is ${verdict} (${why})`;
   };
   const clauses = truncated(destinations, MAX_RANGES, decidedText, moreText);

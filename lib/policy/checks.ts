@@ -1,18 +1,20 @@
-import { type Prefix, trafficText } from '../cidr/prefix.ts';
-import { everything, formatRange, rangeOf, rangeSet, sameRanges, sizeOf } from '../cidr/ranges.ts';
+import { trafficText } from '../cidr/prefix.ts';
+import { everything, rangeOf, rangeSet, sameRanges, sizeOf } from '../cidr/ranges.ts';
 import { LEFT_ALONE } from '../cidr/reserved.ts';
 import type { Check, MergedConfig } from '../config/config.ts';
-import type { FileOrigin, Origin } from '../text/origin.ts';
+import type { Origin } from '../text/origin.ts';
 import { type Assertion, breaches, decidingOrigin, describeBreaches } from './assertions.ts';
 import { flagOf } from './decision.ts';
 import { allowedSources, flatten, type Segment } from './flatten.ts';
-import { compilePolicy, type Family, type Policy, VERDICT_TEXT } from './policy.ts';
+import { compilePolicy, type Family, type Policy } from './policy.ts';
 
 /** Without severity, which its kind says. */
 type CheckProblem = ReturnType<Check>[number];
 
-/** An assertion, and the flag that gives it, or where it stands in the file of --expect. */
-export type GivenAssertion = Assertion & ({ readonly flag: string } | { readonly origin: FileOrigin });
+/** An assertion, and the flag that gives it. */
+export interface GivenAssertion extends Assertion {
+  readonly flag: string;
+}
 
 /**
  * The checks of a config: they judge each family for which the agent keeps rules.
@@ -27,36 +29,15 @@ export function checksOf(
 ): Check {
   return (config, nonMasqueradeOrigins) =>
     families.flatMap((family) => {
-      const judged = judgedBy(config, family);
-      const { policy, segments } = judged;
+      const policy = compilePolicy(config, family);
+      const segments = flatten(policy);
       const own = assertions.filter(({ prefix }) => prefix.family === family);
       return [
         everythingInside(policy, segments) ?? nothingInside(config, family, segments, nonMasqueradeOrigins),
         dropsInvalid ? dropFromAnywhere(config, family, nonMasqueradeOrigins) : undefined,
-        ...own.map((assertion) => brokenAssertion(assertion, judged)),
+        ...own.map((assertion) => brokenAssertion(assertion, config, policy, segments)),
       ].flatMap((found) => found ?? []);
     });
-}
-
-/** A problem for each expectation that a config does not meet, in their order. */
-export function failedExpectations(
-  config: MergedConfig,
-  expectations: readonly GivenAssertion[],
-): readonly CheckProblem[] {
-  const known = { IPv4: judgedBy(config, 'IPv4'), IPv6: judgedBy(config, 'IPv6') };
-  return expectations.flatMap((one) => brokenAssertion(one, known[one.prefix.family]) ?? []);
-}
-
-interface Judged {
-  readonly config: MergedConfig;
-  readonly policy: Policy;
-  /** `flatten(policy)`. */
-  readonly segments: readonly Segment[];
-}
-
-function judgedBy(config: MergedConfig, family: Family): Judged {
-  const policy = compilePolicy(config, family);
-  return { config, policy, segments: flatten(policy) };
 }
 
 /** Found if only ranges with a key of their own are left alone, unless an exception for the whole family says that it is meant. */
@@ -127,35 +108,21 @@ function dropFromAnywhere(
 
 function brokenAssertion(
   assertion: GivenAssertion,
-  { config, policy, segments }: Judged,
+  config: MergedConfig,
+  policy: Policy,
+  segments: readonly Segment[],
 ): CheckProblem | undefined {
-  const { prefix, from, verdict } = assertion;
+  const { prefix, from, flag } = assertion;
   const found = breaches(policy, segments, assertion);
   if (found === undefined) return undefined;
   const deciding = decidingOrigin(config, prefix.family, found);
-  const why = (withOrigins: boolean) => describeBreaches(config, prefix.family, found, withOrigins);
   const shouldNameSources = from === undefined && found.sourcesLeftAlone.length > 0;
-  if ('flag' in assertion)
-    return {
-      kind: 'assertion',
-      message: `the assertion --${assertion.flag}=${trafficText(assertion)} is broken: ${why(true)}`,
-      remedy: shouldNameSources
-        ? `correct the config files; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
-        : 'correct the config files; if they are right, change the flag',
-      ...(deciding && { at: deciding }),
-    };
-  const traffic = [prefix, ...(from === undefined ? [] : [from])].map(meantText).join(' from ');
   return {
-    kind: 'expectation',
-    at: assertion.origin,
-    message: `${traffic} is expected to be ${VERDICT_TEXT[verdict]}, but ${why(found.destinations.length > 1)}`,
+    kind: 'assertion',
+    message: `the assertion --${flag}=${trafficText(assertion)} is broken: ${describeBreaches(config, prefix.family, found)}`,
     remedy: shouldNameSources
-      ? `correct the config files, or say in the expectation whose packets are meant: "${traffic} from CIDR"`
-      : 'correct the config files, or the expectation',
-    ...(deciding && { other: deciding }),
+      ? `correct the config files; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
+      : 'correct the config files; if they are right, change the flag',
+    ...(deciding && { at: deciding }),
   };
-}
-
-function meantText(prefix: Prefix): string {
-  return formatRange(prefix.family, rangeOf(prefix));
 }

@@ -1,7 +1,6 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
-import { type Problem, problem, type Severity, sentence } from '../config/problem.ts';
-import { failedExpectations, type GivenAssertion } from '../policy/checks.ts';
+import { type Problem, type Severity, sentence } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
 
 /** What `check` has found, whatever the format in which it is reported. */
@@ -12,21 +11,6 @@ export interface CheckReport {
   readonly configFiles: readonly ConfigFile[];
   /** The manifests that problems may point into. */
   readonly manifests?: readonly ConfigFile[];
-  /** The file that says what is expected, and how many expectations it has. */
-  readonly expected?: { readonly file: ConfigFile; readonly count: number };
-}
-
-/** The report with what is not as a file of expectations says; the same if the config has an error. */
-export function withExpectations(
-  report: CheckReport,
-  { file, expectations }: { readonly file: ConfigFile; readonly expectations: readonly GivenAssertion[] },
-): CheckReport {
-  const failed = report.config === undefined ? [] : failedExpectations(report.config, expectations);
-  return {
-    ...report,
-    problems: [...report.problems, ...failed.map((one) => problem(one.kind, one))],
-    expected: { file, count: expectations.length },
-  };
 }
 
 export function summarize(problems: readonly Problem[]) {

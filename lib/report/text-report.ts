@@ -11,23 +11,19 @@ import { type CheckReport, summarize } from './report.ts';
  * @param isQuiet errors and warnings alone: empty if there are none
  */
 export function textReport(report: CheckReport, isColoured: boolean, isQuiet = false): string {
-  const { problems, configFiles, manifests = [], expected } = report;
-  const files = [...configFiles, ...manifests, ...(expected ? [expected.file] : [])];
+  const { problems, configFiles, manifests = [] } = report;
+  const files = [...configFiles, ...manifests];
   const shown = problems.filter(({ severity }) => !isQuiet || severity !== 'info');
   const frames = gravestFirst(shown).map(problemFramer(files, painter(isColoured)));
   return [...frames, ...(isQuiet ? [] : [summaryLine(report)])].map((line) => `${line}\n`).join('');
 }
 
-function summaryLine({ problems, configFiles, config, expected }: CheckReport): string {
+function summaryLine({ problems, configFiles }: CheckReport): string {
   const { errors, warnings, infos } = summarize(problems);
-  const failed = problems.filter(({ kind }) => kind === 'expectation').length;
   return [
     counted(configFiles.length, 'config file'),
     counted(errors, 'error'),
     counted(warnings, 'warning'),
     counted(infos, 'info'),
-    ...(expected && config
-      ? [`${expected.count - failed} of ${counted(expected.count, 'expectation')} met`]
-      : []),
   ].join(', ');
 }

@@ -52,10 +52,10 @@ config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal c
     });
   });
 
-  it('meets the expectations of the examples', async () => {
+  it('finds that the assertions of the examples hold', async () => {
     const paths = globSync('config-*.yaml', { cwd: EXAMPLES }).map((name) => join(EXAMPLES, name));
-    const { code, stdout } = await check(`--expect=${EXAMPLES}expectations.yaml`, ...paths);
-    assert.match(stdout, /, 0 infos, 7 of 7 expectations met\n$/);
+    const { code, stdout } = await check(`--expect=${EXAMPLES}assertions.txt`, ...paths);
+    assert.match(stdout, /, 0 infos\n$/);
     assert.equal(code, 0);
   });
 

@@ -15,7 +15,7 @@ const OUTPUTS = {
     'check invalid ip-masq-ok config',
     'check nowhere',
     'check --config-dir=empty',
-    'check --expect expected.yaml',
+    'check --expect expected',
     'check -f ip-masq-ok --strict',
   ],
   explain: [
@@ -55,7 +55,7 @@ describe('the JSON output fits its schema:', () => {
     );
     await node.box.run('mkdir', [join(node.dir, 'invalid')]);
     await writeFile(join(node.dir, 'invalid/ip-masq-a'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
-    await writeFile(join(node.dir, 'expected.yaml'), '8.8.8.8: not masqueraded\n');
+    await writeFile(join(node.dir, 'expected'), '--must-not-masquerade=8.8.8.8/32\n');
     await writeFile(join(node.dir, 'ip-masq-ok'), 'masqueradeCIDRs: [10.0.0.0/8]\n');
     await node.box.run('ip', 'address add 198.51.100.7/32 dev lo'.split(' '));
     await node.agent('--once');
