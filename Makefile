@@ -184,13 +184,14 @@ bench: build ## measure starts, reaction, idle resync, memory, many entries and 
 fuzz: build ## change rules, config, addresses and flags of a running agent at random for SECONDS (120), from SEED on
 	@node test/fuzz/fuzz.ts
 
-# A file of these rooms, such as lib/cidr/prefix.ts, or lines of it, such as lib/cidr/prefix.ts:20-40, instead of all.
-MUTATE ?=
+# Files of lib/cidr, config, inputs, policy, report or status, such as lib/config/yaml.ts or lib/report/*.ts; or lines of one,
+# such as lib/cidr/prefix.ts:20-40.
+export MUTATE ?=
 # Of its 100 packages nothing else needs any: they are in no lockfile, and in npm's cache.
 STRYKER := npm exec --yes --package=@stryker-mutator/core@10.0.0 --package=@stryker-mutator/tap-runner@10.0.0 -- stryker
 
-mutants: setup ## change each expression of lib/cidr and lib/policy, and list what no unit test notices: half an hour on 2 idle cores
-	SEED=1 $(STRYKER) run $(if $(MUTATE),--mutate '$(MUTATE)') test/mutants/stryker.config.json
+mutants: setup $(VALIDATOR) ## change each expression of lib/cidr and lib/policy, or of MUTATE, and list what no unit test notices: half an hour on 2 idle cores
+	SEED=1 $(STRYKER) run test/mutants/stryker.config.ts
 
 # A part of names in test/faults, such as agent/, instead of all; and for how many seconds to begin more, in an order that SEED draws.
 FAULT ?=
