@@ -20,6 +20,8 @@ interface Outcome {
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const COPIES = 2;
+/** A broken loop may have no end. */
+const MOST_MS = 600_000;
 const LEFT_OUT = ['.git', 'bin', 'node_modules'];
 const [pattern = ''] = process.argv.slice(2);
 const limit = Number(process.env['SECONDS'] || Number.POSITIVE_INFINITY);
@@ -95,7 +97,13 @@ async function run(copy: string, command: string): Promise<Outcome> {
   if (!/ test\/(?:unit|kernel)\//.test(command)) await runNode(copy, ['build/bundle.ts']);
   const words = command.match(/(?:'[^']*'|[^\s'])+/g) ?? [];
   const args = words.slice(1).map((word) => word.replaceAll("'", ''));
-  const options = ['--test-isolation=none', '--test-reporter=tap', '--test-timeout=120000'];
+  // A broken test may leave something open, for which Node.js would wait.
+  const options = [
+    '--test-force-exit',
+    '--test-isolation=none',
+    '--test-reporter=tap',
+    '--test-timeout=120000',
+  ];
   const stdout = await runNode(copy, [...options, ...args]);
   const ended = [...stdout.matchAll(/^ *(not ok|ok) \d+ - .*\n *---\n *duration_ms: .*\n *type: 'test'/gm)];
   const failed = ended.filter(([, outcome]) => outcome === 'not ok').length;
@@ -106,7 +114,8 @@ async function run(copy: string, command: string): Promise<Outcome> {
 function runNode(cwd: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve) => {
     const env = { ...process.env, NODE_COMPILE_CACHE: join(cwd, 'bin/compile-cache') };
-    execFile('node', args, { cwd, env, maxBuffer: Number.POSITIVE_INFINITY }, (_error, stdout) => {
+    const options = { cwd, env, maxBuffer: Number.POSITIVE_INFINITY, timeout: MOST_MS };
+    execFile('node', args, options, (_error, stdout) => {
       resolve(stdout);
     });
   });

@@ -67,6 +67,7 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
   ],
   ['pods outside', { findPods: podsOf('IPv4') }, 'pods-masqueraded no-agent not-read'],
   ['pods of a family without rules', { findPods: podsOf('IPv6') }, 'pods-without-rules no-agent not-read'],
+  ['such pods with public addresses', { findPods: podsOf('IPv6', '2001:db8::/64') }, 'no-agent not-read'],
   [
     'routes that cannot be read',
     { findPods: () => Promise.reject(new NetlinkError('denied', 'x', 'EPERM')) },
@@ -147,8 +148,11 @@ describe('the doctor', () => {
 });
 
 /** A node with pods of a family, which any policy of it masquerades. */
-function podsOf(family: Family): NonNullable<Node['findPods']> {
-  const range = prefixFrom(family === 'IPv4' ? '172.16.0.0/12' : 'fd00::/8');
+function podsOf(
+  family: Family,
+  text = family === 'IPv4' ? '172.16.0.0/12' : 'fd00::/8',
+): NonNullable<Node['findPods']> {
+  const range = prefixFrom(text);
   const found = { family, range, routes: 1, message: 'outside', evidence: [], remedy: 'list them' };
   return async (policies) => (policies.some((policy) => policy.family === family) ? [found] : []);
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -34,15 +34,16 @@ describe('the log', () => {
     assert.equal(JSON.parse(lines.at(-1) ?? '').i, 4999);
   });
 
-  it('comes whole to a reader that stalls, without a further line', async () => {
+  it('comes whole to a reader that stalls, without a further line', { timeout: 20_000 }, async () => {
     const code = `
       import { createLogger } from ${JSON.stringify(LOG)};
       const log = createLogger('json', 2);
       for (let i = 0; i < 1000; i += 1) log.info('x'.repeat(200) + i);
+      console.log('the reader has stalled');
       setTimeout(() => {}, 60_000);`;
     const args = ['--input-type=module', '-e', code];
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
-    await delay(1_500);
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    await once(child.stdout, 'data');
     let text = '';
     for await (const chunk of child.stderr.setEncoding('utf8')) {
       text += chunk;

@@ -82,6 +82,12 @@ describe('the metrics', () => {
     assert.equal((await lines()).length, 1);
   });
 
+  it('have no value that nobody has measured', async () => {
+    const measured = samples(ownLines(await new Metrics().text())).map((line) => pair(line)[0]);
+    const gauges = Object.entries(METRICS).filter(([, { type }]) => type === 'gauge');
+    for (const [name] of gauges) assert.ok(!measured.includes(METRIC_PREFIX + name), name);
+  });
+
   it('replace what they have said of other labels', async () => {
     const metrics = new Metrics();
     metrics.set('config_info', { hash: 'a' }, 1);
