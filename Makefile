@@ -209,7 +209,7 @@ version: ## print the version of a build
 owner: ## write the owner of the repository on GitHub to all files, once: make owner OWNER=name
 	@node build/owner.ts '$(OWNER)'
 
-$(VALIDATOR): $(wildcard lib/config/*key*.ts) build/schemas.ts build/compile-schema.ts | setup
+$(VALIDATOR): schemas/ip-masq-config.schema.json build/compile-schema.ts | setup
 	node build/compile-schema.ts
 
 $(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/code-cache.ts build/launch.ts build/native-module.ts build/sources.ts package-lock.json bin/.version | setup

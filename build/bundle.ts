@@ -14,7 +14,7 @@ import { nativeModule } from './native-module.ts';
 import { sourcesOf } from './sources.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-/** Modules that libraries load but the agent never calls: 0.2 MB of source, and TLS, clusters and threads of Node.js. */
+/** Modules that libraries load but the agent never calls: 0.2 MB of source, and TLS, clusters, streams and threads of Node.js. */
 const UNUSED: Readonly<Record<string, readonly string[]>> = {
   'prom-client': [
     './lib/pushgateway',
@@ -24,6 +24,9 @@ const UNUSED: Readonly<Record<string, readonly string[]>> = {
     '@opentelemetry/api',
   ],
   pino: ['./transport', './lib/transport', 'worker_threads'],
+  // The agent globs synchronously.
+  'fast-glob': ['./providers/async', './providers/stream', './stream'],
+  '@nodelib': ['./providers/async', './providers/stream', './async', './stream'],
 };
 
 /** Modules of Node.js that are not in its snapshot: the bundle loads each at its first use, and many never. */
@@ -168,8 +171,6 @@ function compile({ version, oldest = 'node24' }: Bundle, how: BuildOptions, ...e
     metafile: true,
     platform: 'node',
     target: oldest,
-    // The file that jsonc-parser names as main cannot be bundled (microsoft/node-jsonc-parser#57).
-    mainFields: ['module', 'main'],
     plugins: [leftOut, lateModules],
     legalComments: 'eof',
     define: {

@@ -33,11 +33,14 @@ export const STDIN_NAME = 'standard input';
 
 const CONFIG_FILE_PREFIX = 'ip-masq-';
 
-/** NAME_MAX of Linux, in bytes. */
-const MAX_NAME_BYTES = 255;
-
 /** How the names of config files and of near misses begin: ip-masq-agent-v2 reads all of them. */
 export const CANDIDATE_PREFIX = 'ip-masq';
+
+/** For fast-glob: the names of config files, and of near misses. */
+export const CANDIDATE_PATTERNS = [`${CONFIG_FILE_PREFIX}*`, `${CANDIDATE_PREFIX}!(-*)`];
+
+/** NAME_MAX of Linux, in bytes. */
+const MAX_NAME_BYTES = 255;
 
 export function isConfigFileName(name: string): boolean {
   return name.startsWith(CONFIG_FILE_PREFIX);

@@ -16,14 +16,15 @@ const SHORTEST_INTERVAL_MS = 100;
 const LONGEST_INTERVAL_MS = 576 * 3_600_000;
 
 const TERM = '(\\d+(?:\\.\\d*)?|\\.\\d+)(ns|us|µs|μs|ms|s|m|h)';
-const DURATION = new RegExp(`^[-+]?(?:${TERM})+$`);
+/** A Go duration, for the JSON Schema too. */
+export const DURATION_PATTERN = `^[-+]?(?:0|(?:${TERM})+)$`;
+const DURATION = new RegExp(DURATION_PATTERN);
 
 /**
  * A Go duration in milliseconds, fractions kept; undefined if the text is not one. Summed in whole
  * nanoseconds, so that 1.1h equals 66m. See https://pkg.go.dev/time#ParseDuration.
  */
 export function parseDuration(text: string): number | undefined {
-  if (/^[-+]?0$/.test(text)) return 0;
   if (!DURATION.test(text)) return undefined;
   let sum = 0;
   for (const [, count, unit = ''] of text.matchAll(new RegExp(TERM, 'g'))) {

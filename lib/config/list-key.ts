@@ -1,6 +1,7 @@
 import { FAMILY_NAMES } from '../cidr/address.ts';
 import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
+import type { Advice } from '../text/advice.ts';
 import { printable, quote } from '../text/escape.ts';
 import { type Located, originValue, withOrigin } from '../text/origin.ts';
 import { truncated } from '../text/words.ts';
@@ -38,6 +39,9 @@ interface ItemKind<Kind extends string, Item> {
   text(item: Item): string;
 }
 
+/** What the schema says of a CIDR; `parsePrefix` says the rest. */
+export const CIDR_PATTERN = '^[0-9A-Fa-f:.]+/(0|[1-9][0-9]{0,2})$';
+
 const CIDR: ItemKind<'cidrs', Prefix> = {
   kind: 'cidrs',
   definition: 'cidr',
@@ -45,7 +49,7 @@ const CIDR: ItemKind<'cidrs', Prefix> = {
     title: 'Network in CIDR notation',
     description: 'A canonical network address and its prefix length. No bits are set after the prefix.',
     type: 'string',
-    pattern: '^[0-9A-Fa-f:.]+/(0|[1-9][0-9]{0,2})$',
+    pattern: CIDR_PATTERN,
     examples: ['10.0.0.0/8', 'fd00::/8'],
   },
   jsonSchema: { $ref: '#/$defs/cidrs' },
@@ -192,8 +196,8 @@ function parsePrefixNode(node: Node, context: ParseContext): Prefix | undefined 
   const { families, report } = context;
   const parsed = parsePrefix(node.value);
   if ('error' in parsed) {
-    const { message, remedy } = parsed.error;
-    report('cidr', node, `${quote(node.value)} ${printable(message)}`, printable(remedy));
+    const { message, remedy } = cidrAdvice(node.value, parsed.error);
+    report('cidr', node, message, remedy);
     return undefined;
   }
   const { family, text: canonical } = parsed.prefix;
@@ -204,6 +208,10 @@ function parsePrefixNode(node: Node, context: ParseContext): Prefix | undefined 
     report(`${name}-disabled`, node, message, remedy);
   }
   return parsed.prefix;
+}
+
+export function cidrAdvice(text: string, { message, remedy }: Advice): Advice {
+  return { message: `${quote(text)} ${printable(message)}`, remedy: printable(remedy) };
 }
 
 function parseAddressNode(node: Node, context: ParseContext): MasqueradeAddress | undefined {

@@ -1,8 +1,8 @@
 import {
   closeSync,
   constants,
+  type Dirent,
   fstatSync,
-  opendirSync,
   openSync,
   readdirSync,
   readlinkSync,
@@ -16,13 +16,14 @@ import { ExhaustedError, errorCode, errorMessage, isExhausted, SystemError } fro
 import { printable } from '../text/escape.ts';
 import {
   byteOrder,
-  CANDIDATE_PREFIX,
+  CANDIDATE_PATTERNS,
   type ConfigFile,
   configLimitProblem,
   decodeFile,
   isConfigFileName,
   nearMissText,
 } from './config-file.ts';
+import { entriesOf } from './glob.ts';
 import { DEFAULT_LIMITS, MAX_BYTES, MAX_CONFIG_FILES } from './limits.ts';
 import { fileProblem, type Problem, problem } from './problem.ts';
 
@@ -177,32 +178,29 @@ interface CandidatePath {
  */
 function listVolume(dir: string, version: string): readonly CandidatePath[] {
   const beside = listCandidates(dir).filter((entry) => !isDataLink(entry));
-  try {
-    return [...listCandidates(version), ...beside].sort(byName);
-  } catch (error) {
-    throw errorCode(error) === 'ENOENT' ? new ChangedWhileRead() : error;
-  }
+  return [...listCandidates(version), ...beside].sort(byName);
 }
 
 /**
- * What of a directory may be config files or near misses, in byte order: of each kind the first, at least one more than are
- * read, if there is one, and at most twice as many as are read. It reads a few at a time: 50,000 at once would take 25 MB.
+ * What of a directory may be config files or near misses, whatever kind of file it is, in byte order: of both the first, at
+ * least one more than are read, if there is one.
  */
 function listCandidates(dir: string): readonly CandidatePath[] {
-  const kept: Record<'configFiles' | 'others', CandidatePath[]> = { configFiles: [], others: [] };
-  const open = opendirSync(dir);
+  const found = entriesOf(dir, CANDIDATE_PATTERNS, listOrRetry);
+  const all = found.map(({ name }) => ({ name, path: join(dir, name) })).sort(byName);
+  const first = (some: readonly CandidatePath[]) => some.slice(0, MAX_CONFIG_FILES + 1);
+  return [...first(all.filter(isConfigFile)), ...first(all.filter((path) => !isConfigFile(path)))].sort(
+    byName,
+  );
+}
+
+/** A directory that has gone since is no empty one, which would be a config without files. */
+function listOrRetry(dir: string): readonly Dirent[] {
   try {
-    for (let entry = open.readSync(); entry !== null; entry = open.readSync()) {
-      const { name } = entry;
-      if (!name.startsWith(CANDIDATE_PREFIX)) continue;
-      const some = kept[isConfigFileName(name) ? 'configFiles' : 'others'];
-      some.push({ name, path: join(dir, name) });
-      if (some.length > 2 * MAX_CONFIG_FILES) some.sort(byName).splice(MAX_CONFIG_FILES + 1);
-    }
-  } finally {
-    open.closeSync();
+    return readdirSync(dir, { withFileTypes: true });
+  } catch (error) {
+    throw errorCode(error) === 'ENOENT' ? new ChangedWhileRead() : error;
   }
-  return [...kept.configFiles, ...kept.others].sort(byName);
 }
 
 function isDataLink({ name, path }: CandidatePath): boolean {
@@ -286,7 +284,7 @@ function readAtMost(file: number, limit: number): Buffer {
   return buffer.subarray(0, length);
 }
 
-function orUndefined<Value>(read: () => Value): Value | undefined {
+export function orUndefined<Value>(read: () => Value): Value | undefined {
   try {
     return read();
   } catch {

@@ -1,7 +1,8 @@
+import type { Advice } from '../text/advice.ts';
 import { quote } from '../text/escape.ts';
 import { formatOrigin, type Located } from '../text/origin.ts';
 import { scalarLine } from './config-file-lines.ts';
-import { intervalError, parseDuration } from './duration.ts';
+import { DURATION_PATTERN, intervalError, parseDuration } from './duration.ts';
 import type { Key, KeyTraits } from './key.ts';
 
 const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', basis: 'default' } };
@@ -47,7 +48,7 @@ export function durationKey<const Name extends string>(
     ...traits,
     name,
     kind: 'duration',
-    schema: { type: 'string', pattern: '^[0-9.]+(ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*$' },
+    schema: { type: 'string', pattern: DURATION_PATTERN },
     itemKeys: [],
     jsonSchema: {
       [`${name}Ms`]: { description: 'Null if no config file sets it.', type: ['number', 'null'] },
@@ -55,11 +56,11 @@ export function durationKey<const Name extends string>(
     remedy: () => 'write a Go duration such as "60s"',
     parse(node, { located, report }) {
       if (node?.kind !== 'scalar' || typeof node.value !== 'string') return undefined; // the schema said so
-      const error = intervalError(node.value);
       const milliseconds = parseDuration(node.value);
-      if (error === undefined && milliseconds !== undefined) return located(milliseconds, node);
-      const message = `${name} ${quote(node.value)} ${error}`;
-      report('duration', node, message, 'write a Go duration such as 60s or 1m30s, from 100ms to 576h');
+      if (intervalError(node.value) === undefined && milliseconds !== undefined)
+        return located(milliseconds, node);
+      const { message, remedy } = durationAdvice(name, node.value);
+      report('duration', node, message, remedy);
       return undefined;
     },
     merge: (configs) => configs.flatMap((config) => config[name] ?? [])[0],
@@ -71,6 +72,12 @@ export function durationKey<const Name extends string>(
     logValue: ({ [name]: located }) => located?.value,
     plainValue: ({ [name]: located }) => located?.value,
   };
+}
+
+/** What is wrong with a text as an interval. */
+export function durationAdvice(what: string, text: string): Advice {
+  const message = `${what} ${quote(text)} ${intervalError(text)}`;
+  return { message, remedy: 'write a Go duration such as 60s or 1m30s, from 100ms to 576h' };
 }
 
 function durationText(milliseconds: number): string {

@@ -1,35 +1,44 @@
+import { parsePrefix } from '../cidr/prefix.ts';
 import type { Advice } from '../text/advice.ts';
-import { CIDR_LIMIT_KEY, keyNamed } from './keys.ts';
+import { quote } from '../text/escape.ts';
+import { nearest } from '../text/nearest.ts';
+import { CIDR_LIMIT_KEY, KEY_NAMES, keyNamed } from './keys.ts';
+import { CIDR_PATTERN, cidrAdvice } from './list-key.ts';
+import type { ProblemKind } from './problem.ts';
+import { durationAdvice } from './scalar-key.ts';
 import { type SchemaError, validate } from './schema.generated.js';
-import { describe, keyName, type Node, valueAt } from './yaml.ts';
+import { describe, keyName, type Node, pairAt, valueAt } from './yaml.ts';
 
-/** A value that is not of the shape that its key demands, and what to write instead. */
-interface Misshape extends Advice {
+/** Something that the schema refuses, and what to write instead. */
+interface Misshape {
+  readonly kind: ProblemKind;
   readonly node: Node;
+  readonly message: string;
+  readonly remedy: string | (() => string);
 }
 
 /**
- * What the schema finds wrong with the values, without what the callers find with a reason of their own: texts that are
- * not CIDRs or durations.
+ * What the schema finds wrong with a config, whose keys are spelt as the schema does.
  *
- * @param values by key as the schema spells it, of known keys only
+ * @param values by key: those of the config, or fewer items of them
  */
-export function misshapes(values: ReadonlyMap<string, Node>): readonly Misshape[] {
-  const value = Object.fromEntries(
-    Array.from(values, ([key, node]) => [key, plainValue(node, keyNamed(key)?.itemKeys ?? [])]),
-  );
-  if (validate(value)) return [];
-  return (validate.errors ?? [])
-    .filter(({ keyword }) => keyword !== 'pattern')
-    .map((error) => misshape(error, values));
+export function misshapes(config: Node, values: ReadonlyMap<string, Node> = new Map()): readonly Misshape[] {
+  const plain = Object.fromEntries(Array.from(values, ([key, value]) => [key, plainValue(value, key)]));
+  if (validate(config.kind === 'map' ? plain : innermost(config))) return [];
+  return (validate.errors ?? []).map((error) => {
+    const place = placeOf(error, config, values);
+    return { kind: 'shape', node: place.node, ...FINDINGS[error.keyword](error.params, place) };
+  });
 }
 
-function plainValue(node: Node, itemKeys: readonly string[]): unknown {
-  return node.kind === 'list' ? node.items.map((item) => plainItem(item, itemKeys)) : innermost(node);
+function plainValue(node: Node, key: string): unknown {
+  if (node.kind !== 'list') return innermost(node);
+  const itemKeys = keyNamed(key)?.itemKeys ?? [];
+  return node.items.map((item) => (itemKeys.length === 0 ? innermost(item) : plainItem(item)));
 }
 
-function plainItem(node: Node, itemKeys: readonly string[]): unknown {
-  if (node.kind !== 'map' || itemKeys.length === 0) return innermost(node);
+function plainItem(node: Node): unknown {
+  if (node.kind !== 'map') return innermost(node);
   return Object.fromEntries(node.pairs.map(({ key, value }) => [keyName(key), innermost(value)]));
 }
 
@@ -38,26 +47,65 @@ function innermost(node: Node): unknown {
   return node.kind === 'scalar' ? node.value : node.kind === 'list' ? [] : {};
 }
 
-function misshape(error: SchemaError, values: ReadonlyMap<string, Node>): Misshape {
-  const [, key = '', index, itemKey] = error.instancePath.split('/');
-  const value = values.get(key);
-  const item = index !== undefined && value?.kind === 'list' ? value.items[Number(index)] : value;
-  const node = itemKey === undefined ? item : valueAt(item, itemKey);
-  if (node === undefined) throw new Error(`no value at ${error.instancePath}`);
-  const ofKey = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
-  const what = itemKey === undefined ? ofKey : `${itemKey} of ${ofKey}`;
-  const is = error.keyword === 'required' ? '' : `, but is ${describe(node)}`;
-  const message = `${what} ${expectation(error)}${is}`;
-  const isEmpty = node.kind === 'scalar' && node.value === null;
-  const isListInText =
-    error.params['type'] === 'array' && node.kind === 'scalar' && /^\s*- /.test(String(node.value));
-  if (isListInText)
-    return { node, message, remedy: `remove the "|" or the quotes behind ${key}: with them a list is text` };
-  const remedy = keyNamed(key)?.remedy(index !== undefined, isEmpty) ?? CIDR_LIMIT_KEY.remedy;
-  return { node, message, remedy };
+/** Where the schema found something. */
+interface Place {
+  readonly node: Node;
+  /** The key of the config; empty for the config itself. */
+  readonly key: string;
+  readonly isItem: boolean;
+  /** How a sentence calls it. */
+  readonly what: string;
 }
 
-const EXPECTED: Readonly<Record<string, string>> = {
+function placeOf({ instancePath }: SchemaError, config: Node, values: ReadonlyMap<string, Node>): Place {
+  const [, key = '', index, itemKey] = instancePath.split('/');
+  const value = key === '' ? config : values.get(key);
+  const item = index !== undefined && value?.kind === 'list' ? value.items[Number(index)] : value;
+  const node = itemKey === undefined ? item : valueAt(item, itemKey);
+  if (node === undefined) throw new Error(`no value at ${instancePath}`);
+  const ofKey = index === undefined ? key : `item ${Number(index) + 1} of ${key}`;
+  const what = itemKey === undefined ? ofKey : `${itemKey} of ${ofKey}`;
+  return { node, key, isItem: index !== undefined, what };
+}
+
+type Finding = Pick<Misshape, 'message' | 'remedy'> & Partial<Misshape>;
+
+/** What users read of what Ajv finds, by the keyword of the schema. */
+const FINDINGS: Readonly<
+  Record<SchemaError['keyword'], (params: SchemaError['params'], place: Place) => Finding>
+> = {
+  type: ({ type = '' }, place) => {
+    const { node, key, what } = place;
+    if (key === '') return noConfig(node);
+    const message = `${what} ${TYPES[type] ?? `must be of type ${type}`}, but is ${describe(node)}`;
+    const isListInText = type === 'array' && node.kind === 'scalar' && /^\s*- /.test(String(node.value));
+    const remedy = `remove the "|" or the quotes behind ${key}: with them a list is text`;
+    return { message, remedy: isListInText ? remedy : remedyAt(place) };
+  },
+  required: ({ missingProperty }, place) => ({
+    message: `${place.what} has no ${missingProperty}`,
+    remedy: remedyAt(place),
+  }),
+  additionalProperties: ({ additionalProperty: name = '' }, { node, key }) => ({
+    kind: 'unknown-key',
+    node: pairAt(node, name)?.key ?? node,
+    message: `unknown key ${quote(name)}`,
+    remedy: () => nearestKey(name, key === '' ? KEY_NAMES : (keyNamed(key)?.itemKeys ?? [])),
+  }),
+  minimum: ({ limit }, place) => ({
+    message: `${place.what} must be ${limit} or more, but is ${describe(place.node)}`,
+    remedy: remedyAt(place),
+  }),
+  pattern: ({ pattern }, { node, what }) => {
+    const text = node.kind === 'scalar' ? String(node.value) : '';
+    const parsed = parsePrefix(text);
+    if (pattern === CIDR_PATTERN && 'error' in parsed)
+      return { kind: 'cidr', ...cidrAdvice(text, parsed.error) };
+    return { kind: 'duration', ...durationAdvice(what, text) };
+  },
+};
+
+const TYPES: Readonly<Record<string, string>> = {
   array: 'must be a list',
   boolean: 'must be true or false',
   object: 'must have a destination and an address',
@@ -65,10 +113,21 @@ const EXPECTED: Readonly<Record<string, string>> = {
   string: 'must be text',
 };
 
-/** What the schema wants of a value: a sentence that goes on behind its key. */
-function expectation({ keyword, params, message }: SchemaError): string {
-  if (keyword === 'type') return EXPECTED[String(params['type'])] ?? `must be ${params['type']}`;
-  if (keyword === 'required') return `has no ${params['missingProperty']}`;
-  if (keyword === 'minimum') return `must be ${params['limit']} or more`;
-  return message ?? 'is not as the schema says';
+function noConfig(node: Node): Advice {
+  const found = describe(node);
+  const isQuoted = KEY_NAMES.some((name) => found.includes(`${name}:`));
+  const remedy = isQuoted
+    ? 'write the config itself, without quotes around it and with real line breaks'
+    : 'write keys such as "nonMasqueradeCIDRs:"';
+  return { message: `a config must be a map of keys, but this is ${found}`, remedy };
+}
+
+function remedyAt({ node, key, isItem }: Place): string {
+  const isEmpty = node.kind === 'scalar' && node.value === null;
+  return keyNamed(key)?.remedy(isItem, isEmpty) ?? CIDR_LIMIT_KEY.remedy;
+}
+
+function nearestKey(name: string, known: readonly string[]): string {
+  const near = nearest(name, known);
+  return near === undefined ? `known keys: ${known.join(', ')}` : `did you mean ${quote(near)}?`;
 }

@@ -1,6 +1,5 @@
 import { PlacedError } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
-import { nearest } from '../text/nearest.ts';
 import type { Located } from '../text/origin.ts';
 import { counted } from '../text/words.ts';
 import type { ConfigOptions, ParsedConfig } from './config.ts';
@@ -11,7 +10,7 @@ import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countIndicators } from './size.ts';
 import { templateAdvice, templateMarkIn } from './template.ts';
-import { describe, keyName, type MapNode, type Node, parseYaml } from './yaml.ts';
+import { keyName, type MapNode, type Node, type Pair, parseYaml } from './yaml.ts';
 
 export interface ValidatedFile {
   /** What could be understood; not to be applied if a problem is an error. */
@@ -42,7 +41,10 @@ export interface Quota {
 export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Quota): ValidatedFile {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   let omitted = 0;
+  /** What the schema has said something about. */
+  const refused = new Set<unknown>();
   const report: NoteProblem = (kind, at, ...others) => {
+    if (refused.has(at)) return;
     if (found.length >= quota.problems) omitted += 1;
     else found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
   };
@@ -52,9 +54,12 @@ export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Qu
   });
 
   const { root, indicators } = parse(file.text, quota, report);
-  const all = valuesOf(root, report);
+  const spelt = spelledOut(root, report);
+  const all = valuesOf(spelt);
   const values = withinCeiling(all, options, report);
-  for (const { node, message, remedy } of misshapes(values)) report('shape', node, message, remedy);
+  const wrong = spelt === undefined ? [] : misshapes(spelt, values);
+  for (const { kind, node, message, remedy } of wrong) report(kind, node, message, remedy);
+  for (const { node } of wrong) refused.add(node);
   const context = { families: options.families, report, located };
   const config: ParsedConfig = {
     configFileName: file.name,
@@ -73,7 +78,7 @@ export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Qu
   };
 }
 
-/** Values by key as the schema spells it; unknown keys are left out. */
+/** Values by key as the schema spells it. */
 type Values = ReadonlyMap<string, Node>;
 
 /** The map of keys, undefined if the text holds none, and the number of YAML indicators, 0 if they are not parsed. */
@@ -96,14 +101,7 @@ function parse(
     if (root === undefined) {
       const remedy = 'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
       report('empty', { offset: 0 }, 'the document is empty', remedy);
-    } else {
-      const message = `a config must be a map of keys, but this is ${describe(root)}`;
-      const isQuoted = KEY_NAMES.some((name) => describe(root).includes(`${name}:`));
-      const remedy = isQuoted
-        ? 'write the config itself, without quotes around it and with real line breaks'
-        : 'write keys such as "nonMasqueradeCIDRs:"';
-      report('shape', root, message, remedy);
-    }
+    } else for (const { kind, node, message, remedy } of misshapes(root)) report(kind, node, message, remedy);
   } catch (error) {
     if (!(error instanceof PlacedError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
@@ -111,23 +109,32 @@ function parse(
   return { indicators };
 }
 
-function valuesOf(root: MapNode | undefined, report: NoteProblem): Values {
-  if (root === undefined) return new Map();
+/** The config with its keys as the schema spells them, unknown ones too; undefined if it is something else than a config. */
+function spelledOut(root: MapNode | undefined, report: NoteProblem): MapNode | undefined {
+  if (root === undefined) return undefined;
   if (isManifest(root)) {
     const remedy =
       'keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it';
     report('shape', root, 'this is a Kubernetes manifest, not the config inside it', remedy);
-    return new Map();
+    return undefined;
   }
   const nested = nestedKey(root);
   if (nested !== undefined) {
     const message = `${nested.path.at(-1)} is below ${quote(nested.path.slice(0, -1).join('.'))}, as in the values of a Helm chart: a config file has it at the top`;
     const remedy = 'render the chart and check that: helm template … | ip-masq-agent check -f -';
     report('shape', nested.key, message, remedy);
-    return new Map();
+    return undefined;
   }
-  const values = knownValues(root, KEY_NAMES, report);
-  return new Map(Array.from(values, ([name, value]) => [name, withKnownItemKeys(value, name, report)]));
+  const map = folded(root, KEY_NAMES, report);
+  const pairs = map.pairs.map(({ key, value }) => ({
+    key,
+    value: withFoldedItems(value, keyName(key), report),
+  }));
+  return { ...map, pairs };
+}
+
+function valuesOf(config: MapNode | undefined): Values {
+  return new Map(config?.pairs.map(({ key, value }) => [keyName(key), value]));
 }
 
 interface NestedKey {
@@ -159,54 +166,44 @@ function nestedKey(root: MapNode): NestedKey | undefined {
   return find(root, []);
 }
 
-/** A list with the keys of its items as the schema spells them, and without others. */
-function withKnownItemKeys(list: Node, name: string, report: NoteProblem): Node {
+/** A list whose items have their keys as the schema spells them. */
+function withFoldedItems(list: Node, name: string, report: NoteProblem): Node {
   const itemKeys = keyNamed(name)?.itemKeys ?? [];
   if (list.kind !== 'list' || itemKeys.length === 0) return list;
-  // Aliases stand for the same item, which may be large.
-  const known = new Map<Node, Node>();
-  for (const item of list.items) {
-    if (item.kind !== 'map' || known.has(item)) continue;
-    const pairs = Array.from(knownValues(item, itemKeys, report), ([key, value]) => ({
-      key: { kind: 'scalar', value: key, indentation: undefined, offset: value.offset } as const,
-      value,
-    }));
-    known.set(item, { ...item, pairs });
-  }
-  return { ...list, items: list.items.map((item) => known.get(item) ?? item) };
+  // Aliases stand for the same item, which may be large: what it has of unknown keys is said once.
+  const repeated = new Map<Node, MapNode>();
+  const items = list.items.map((item) => {
+    if (item.kind !== 'map') return item;
+    const again = repeated.get(item);
+    if (again !== undefined) return again;
+    const map = folded(item, itemKeys, report);
+    repeated.set(item, { ...map, pairs: map.pairs.filter(({ key }) => itemKeys.includes(keyName(key))) });
+    return map;
+  });
+  return { ...list, items };
 }
 
-/** The values of a map by key, keys in any case; reports other keys, and those that are set twice. */
-function knownValues(map: MapNode, known: readonly string[], report: NoteProblem): Values {
-  const keys = new Map<string, Node>();
-  const values = new Map<string, Node>();
+/** The map with its keys, which may be in any case, as they are known; reports those that are set twice. */
+function folded(map: MapNode, known: readonly string[], report: NoteProblem): MapNode {
+  const pairs = new Map<string, Pair>();
   for (const { key, value } of map.pairs) {
     const name = keyName(key);
     const meant = known.find((candidate) => candidate.toLowerCase() === name.toLowerCase()) ?? name;
-    const first = keys.get(meant);
+    const first = pairs.get(meant);
     if (first === undefined) {
-      keys.set(meant, key);
-      if (known.includes(meant)) values.set(meant, value);
-      else reportUnknown(meant, key, known, report);
-    } else {
-      const remedy = 'keep one; the case of keys makes no difference';
-      report('duplicate-key', key, `the key ${quote(name)} is set twice`, remedy, first);
+      const { offset } = key;
+      pairs.set(meant, { key: { kind: 'scalar', value: meant, offset, indentation: undefined }, value });
+      continue;
     }
+    const remedy = 'keep one; the case of keys makes no difference';
+    report('duplicate-key', key, `the key ${quote(name)} is set twice`, remedy, first.key);
   }
-  return values;
+  return { ...map, pairs: [...pairs.values()] };
 }
 
 function isManifest(root: MapNode): boolean {
   const names = root.pairs.map(({ key }) => keyName(key));
   return names.includes('apiVersion') && names.includes('kind');
-}
-
-function reportUnknown(name: string, key: Node, knownKeys: readonly string[], report: NoteProblem): void {
-  const remedy = () => {
-    const near = nearest(name, knownKeys);
-    return near === undefined ? `known keys: ${knownKeys.join(', ')}` : `did you mean ${quote(near)}?`;
-  };
-  report('unknown-key', key, `unknown key ${quote(name)}`, remedy);
 }
 
 function itemsOf(values: Values, key: string): readonly Node[] {

@@ -35,8 +35,13 @@ interface ListNode {
 
 export interface MapNode {
   readonly kind: 'map';
-  readonly pairs: readonly { readonly key: Node; readonly value: Node }[];
+  readonly pairs: readonly Pair[];
   readonly offset: number;
+}
+
+export interface Pair {
+  readonly key: Node;
+  readonly value: Node;
 }
 
 /**
@@ -261,9 +266,19 @@ export function keyName(key: Node): string {
   return key.kind === 'scalar' ? String(key.value) : `(${describe(key)})`;
 }
 
-/** The first value of that key of a map; merge keys are not followed. */
+const known = new WeakMap<MapNode, ReadonlyMap<string, Pair>>();
+
+/** The first pair with that key of a map, which may be large; merge keys are not followed. */
+export function pairAt(node: Node | undefined, name: string): Pair | undefined {
+  if (node?.kind !== 'map') return undefined;
+  const pairs = known.get(node) ?? new Map(node.pairs.toReversed().map((pair) => [keyName(pair.key), pair]));
+  known.set(node, pairs);
+  return pairs.get(name);
+}
+
+/** The value of that pair. */
 export function valueAt(node: Node | undefined, name: string): Node | undefined {
-  return node?.kind === 'map' ? node.pairs.find(({ key }) => keyName(key) === name)?.value : undefined;
+  return pairAt(node, name)?.value;
 }
 
 /** What a value is, for a sentence. */

@@ -1,10 +1,10 @@
-import { constants, type Dirent } from 'node:fs';
+import { constants, type Dirent, readdirSync } from 'node:fs';
 import { open, opendir, readlink, realpath, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
-import type { Entry } from 'fast-glob';
 import { byteOrder, type ConfigFile, decodeFile, isConfigFileName } from '../config/config-file.ts';
+import { entriesOf } from '../config/glob.ts';
 import type { Problem } from '../config/problem.ts';
-import { readVolumeVersion } from '../config/read.ts';
+import { orUndefined, readVolumeVersion } from '../config/read.ts';
 import { printable, quote } from '../text/escape.ts';
 import {
   collect,
@@ -47,7 +47,7 @@ export async function readTree(root: string, options: ReadOptions, walk: WalkLim
   let hasUnreadDirectories = false;
   try {
     const home = await realpath(root);
-    const tree = await listTree(root, options.recursive, walk);
+    const tree = listTree(root, options.recursive, walk);
     for (const [path, names] of tree) {
       const [dir, depth] = [join(root, path), depthOf(path)];
       if (depth > 0 && !options.recursive) hasUnreadDirectories = true;
@@ -125,22 +125,16 @@ async function readDirectory(
 type Tree = ReadonlyMap<string, readonly string[]>;
 
 /** Lists a directory. One that cannot be read seems empty; `readDirectory` says why. */
-async function listTree(root: string, isRecursive: boolean, walk: WalkLimits): Promise<Tree> {
-  const { default: glob } = await import('fast-glob');
-  const found = glob.stream(isRecursive ? '**' : '*', {
-    cwd: root,
-    deep: MAX_DEPTH + 1,
-    followSymbolicLinks: false,
-    objectMode: true,
-    onlyFiles: false,
-    suppressErrors: true,
-    unique: false,
-  });
-  const tree = new Map<string, string[]>([['', []]]);
-  for await (const one of found) {
-    const { path, name, dirent } = one as unknown as Entry;
-    walk.entries -= 1;
+function listTree(root: string, isRecursive: boolean, walk: WalkLimits): Tree {
+  const list = (dir: string) => {
+    const entries = (orUndefined(() => readdirSync(dir, { withFileTypes: true })) ?? []).filter(isShown);
+    walk.entries -= entries.length;
     if (walk.entries < 0) throw new TooManyEntries('has more than 100,000 files and directories');
+    return entries;
+  };
+  const found = entriesOf(root, [isRecursive ? '**' : '*'], list, MAX_DEPTH + 1);
+  const tree = new Map<string, string[]>([['', []]]);
+  for (const { path, name, dirent } of found) {
     if (dirent.isDirectory()) tree.set(path, tree.get(path) ?? []);
     else if (isManifestName(name)) {
       const directory = path.slice(0, -name.length - 1);
@@ -166,7 +160,11 @@ async function firstManifestOrDirectory(dir: string): Promise<string | undefined
 }
 
 function isOfInterest(entry: Dirent): boolean {
-  return !entry.name.startsWith('.') && (entry.isDirectory() || isManifestName(entry.name));
+  return isShown(entry) && (entry.isDirectory() || isManifestName(entry.name));
+}
+
+function isShown({ name }: Dirent): boolean {
+  return !name.startsWith('.');
 }
 
 function isManifestName(name: string): boolean {

@@ -1,5 +1,6 @@
+import type { Node, Pair } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
-import { equalFold, exactMember, member, type Node, requireType, textOf } from './json.ts';
+import { equalFold, exactMember, itemsOf, member, requireType, textOf } from './json.ts';
 import {
   HNS_API_1,
   HNS_API_2,
@@ -48,10 +49,9 @@ function natPolicyOf(plugin: Plugin): readonly NatPolicy[] {
 
 /** The OutBoundNAT policies under a key. Readers of AdditionalArgs compare names exactly, the others ignore case. */
 function natPoliciesIn(config: Node, key: PolicyKey): readonly Node[] {
-  const items = member(config, key)?.children ?? [];
   const isSame = key === 'policies' ? equalFold : Object.is;
-  return items.flatMap((item) => {
-    const policy = member(item, 'value');
+  return itemsOf(member(config, key)).flatMap((item) => {
+    const policy = member(item, 'value')?.value;
     if (policy === undefined || !isSame(textOf(member(item, 'name')) ?? '', ENDPOINT)) return [];
     return isSame(textOf(member(policy, 'Type')) ?? '', NAT) ? [policy] : [];
   });
@@ -59,17 +59,17 @@ function natPoliciesIn(config: Node, key: PolicyKey): readonly Node[] {
 
 function pathOf({ title, path }: Plugin, policy: Node): ListPath {
   exactMember(policy, 'Type');
-  const settings = exactMember(policy, 'Settings');
-  if (settings !== undefined) requireType(settings, 'object', '"Settings"');
+  const settings = exactMember(policy, 'Settings')?.value;
+  if (settings !== undefined) requireType(settings, 'map', '"Settings"');
 
-  const written = [HNS_API_1, HNS_API_2, ...MIXTURES].filter((path) => valueAt(policy, path) !== undefined);
+  const written = [HNS_API_1, HNS_API_2, ...MIXTURES].filter((path) => memberAt(policy, path) !== undefined);
   const asWritten = written.includes(HNS_API_1) || settings === undefined ? HNS_API_1 : HNS_API_2;
   const right = path ?? asWritten;
   const wrong = written.find((path) => path !== right);
   if (wrong === undefined) return right;
 
   const found = `has "${wrong.join('.')}" in an ${NAT} policy`;
-  const at = valueAt(policy, wrong)?.parent ?? policy;
+  const at = memberAt(policy, wrong)?.key ?? policy;
   if (path !== undefined)
     throw new PlacedError(
       `${found}, which ${title} does not read`,
@@ -83,9 +83,10 @@ function pathOf({ title, path }: Plugin, policy: Node): ListPath {
   );
 }
 
-/** The value at a path, whose keys HNS and win-bridge compare exactly. */
-function valueAt(policy: Node, path: ListPath): Node | undefined {
-  return path.reduce<Node | undefined>((node, key) => node && exactMember(node, key), policy);
+/** The member at a path, whose keys HNS and win-bridge compare exactly. */
+function memberAt(policy: Node, [first = '', ...rest]: ListPath): Pair | undefined {
+  const found = exactMember(policy, first);
+  return found === undefined || rest.length === 0 ? found : memberAt(found.value, rest);
 }
 
 function missingPolicy(root: Node, plugins: readonly Plugin[]): PlacedError {

@@ -1,6 +1,7 @@
+import type { Node } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
 import { quote } from '../text/escape.ts';
-import { exactMember, member, type Node, requireType, textOf } from './json.ts';
+import { exactMember, itemsOf, member, requireType, textOf } from './json.ts';
 
 /** The keys from an OutBoundNAT policy to its list. */
 export type ListPath = readonly string[];
@@ -51,16 +52,18 @@ export interface Plugin {
 
 /** The plugins of a `.conflist`, which has the key `plugins`, or the one plugin of a `.conf`. */
 export function pluginsOf(root: Node): readonly Plugin[] {
+  requireType(root, 'map', 'a CNI config');
   // libcni reads this key from a map, so its case must be exact.
-  const list = exactMember(requireType(root, 'object', 'a CNI config'), 'plugins');
+  const list = exactMember(root, 'plugins');
   if (list === undefined) return [pluginOf(root)];
-  const type = member(root, 'type')?.parent;
+  const type = member(root, 'type')?.key;
   if (type !== undefined) {
     const message = 'has both "plugins" and "type": a .conflist has the first, a .conf the second';
     throw new PlacedError(message, type.offset, 'remove the one that does not belong here');
   }
-  const items = requireType(list, 'array', '"plugins"').children ?? [];
-  return items.map((item) => pluginOf(requireType(item, 'object', 'a plugin')));
+  requireType(list.value, 'list', '"plugins"');
+  for (const item of itemsOf(list)) requireType(item, 'map', 'a plugin');
+  return itemsOf(list).map(pluginOf);
 }
 
 function pluginOf(object: Node): Plugin {
@@ -70,8 +73,8 @@ function pluginOf(object: Node): Plugin {
     throw new PlacedError('has a plugin without "type"', object.offset, remedy);
   }
   if (programName(name) !== DELEGATING) return pluginNamed(name, object);
-  const delegate = member(object, 'delegate');
-  if (delegate?.type === 'object')
+  const delegate = member(object, 'delegate')?.value;
+  if (delegate?.kind === 'map')
     return pluginNamed(textOf(member(delegate, 'type')) ?? DEFAULT_DELEGATE, delegate);
   const message = `has no "delegate" in its plugin "${DELEGATING}", which makes no endpoint itself`;
   throw new PlacedError(message, object.offset, 'write "delegate": {"type": "win-bridge"} or "win-overlay"');
@@ -80,7 +83,8 @@ function pluginOf(object: Node): Plugin {
 function pluginNamed(name: string, config: Node): Plugin {
   const dialect = DIALECTS.get(programName(name));
   const title = `plugin ${quote(name)}`;
-  if (dialect?.path !== undefined || member(config, 'apiVersion')?.value !== 2)
+  const version = member(config, 'apiVersion')?.value;
+  if (dialect?.path !== undefined || version?.kind !== 'scalar' || version.value !== 2)
     return { title, config, key: dialect?.key, path: dialect?.path };
   return { title: `${title} with apiVersion 2`, config, key: dialect?.key, path: HNS_API_2 };
 }

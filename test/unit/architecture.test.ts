@@ -28,7 +28,6 @@ const PURE: Readonly<Record<string, 'all' | readonly string[]>> = {
   'node:v8': ['getHeapStatistics', 'setFlagsFromString'],
   'node:vm': ['runInNewContext'],
   'js-yaml': 'all',
-  'jsonc-parser': 'all',
 };
 
 const PURE_GLOBALS = ['arch', 'cpuUsage', 'memoryUsage', 'threadCpuUsage'].map(

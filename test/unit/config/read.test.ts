@@ -55,6 +55,16 @@ describe('a plain directory', () => {
       assert.deepEqual(await read(path), { files: [['ip-masq-a', 'a']], lines: [] }, path);
   });
 
+  it('may have names in which a pattern would have a meaning', async () => {
+    const names = ['!(x)', '$x', '(a|b)', '*', '?', '.', '[a]', '\\', '{b,c}', '\n', ' ', ''];
+    const files = Object.fromEntries(names.map((name) => [`ip-masq-${name}`, name]));
+    const others = { 'IP-MASQ-A': '', '.ip-masq-a': '', 'xip-masq-a': '', '!ip-masq-a': '' };
+    await using directory = await directoryOf({ ...files, ...others });
+    const found = await read(directory.path);
+    assert.deepEqual(found.files.map(([name]) => name).toSorted(), Object.keys(files).toSorted());
+    assert.deepEqual(found.lines, []);
+  });
+
   it('may link a config file to another file in it', async () => {
     await using directory = await directoryOf({ real: 'a: 1' });
     await symlink('real', join(directory.path, 'ip-masq-a'));

@@ -20,35 +20,47 @@ import {
 const TWO = ['10.0.0.0/8', '172.16.0.0/12'];
 const ITEMS = '"10.0.0.0/8", "172.16.0.0/12"';
 
-describe('the list of a Windows CNI config is replaced, and nothing else:', () => {
+describe('the list of a Windows CNI config is replaced, and nothing else but white space:', () => {
   const folded = '{"Type":"WIN-BRIDGE","Policies":[{"Name":"endpointpolicy","VALUE":{"Type":"outboundnat",';
   const unknown = MINIFIED.replace('win-bridge', 'my-bridge');
-  for (const [name, config, before, comma] of [
-    ['of win-bridge', WIN_BRIDGE, '"192.168.0.0/16",\n          "11.0.0.0/8"', ',\n          '],
-    ['of win-overlay with HNS API 2 and tabs', OVN, '"172.30.0.0/16"', ',\n\t\t\t\t\t\t'],
-    ['of azure-vnet in a .conflist', AZURE, '"10.240.0.0/16"', `,\n${' '.repeat(28)}`],
-    ['of sdnbridge with leading commas', SDNBRIDGE, /"192[^\]]*2\/32"/, `\n${' '.repeat(24)},`],
-    ['of the delegate of flannel', FLANNEL, '"10.244.0.0/16", "10.96.0.0/12"', ', '],
-    ['of PowerShell, with byte order mark', POWERSHELL, '"10.244.0.0/16"', `,\r\n${' '.repeat(61)}`],
-    ['with one item and no white space', MINIFIED, '"10.96.0.0/12"', ','],
-    ['with one item on its line', withNat('"ExceptionList": ["x"]'), '"x"', ', '],
-    ['with API 2 by its form alone', withNat('"Settings":{"Exceptions":["x"]}'), '"x"', ','],
-    ['of a plugin that is not known', unknown, '"10.96.0.0/12"', ','],
-    ['in its AdditionalArgs', unknown.replace('policies', 'AdditionalArgs'), '"10.96.0.0/12"', ','],
-    ['with keys and names in other case', `${folded}"ExceptionList":[1]}}]}`, '1', ','],
+  for (const [name, config, before] of [
+    ['of win-bridge', WIN_BRIDGE, '"192.168.0.0/16",\n          "11.0.0.0/8"'],
+    ['of win-overlay with HNS API 2 and tabs', OVN, '"172.30.0.0/16"'],
+    ['of azure-vnet in a .conflist', AZURE, '"10.240.0.0/16"'],
+    ['of sdnbridge with leading commas', SDNBRIDGE, /"192[^\]]*2\/32"/],
+    ['of the delegate of flannel', FLANNEL, '"10.244.0.0/16", "10.96.0.0/12"'],
+    ['of PowerShell, with byte order mark', POWERSHELL, '"10.244.0.0/16"'],
+    ['with one item and no white space', MINIFIED, '"10.96.0.0/12"'],
+    ['with one item on its line', withNat('"ExceptionList": ["x"]'), '"x"'],
+    ['with API 2 by its form alone', withNat('"Settings":{"Exceptions":["x"]}'), '"x"'],
+    ['of a plugin that is not known', unknown, '"10.96.0.0/12"'],
+    ['in its AdditionalArgs', unknown.replace('policies', 'AdditionalArgs'), '"10.96.0.0/12"'],
+    ['with keys and names in other case', `${folded}"ExceptionList":[1]}}]}`, '1'],
   ] as const) {
     it(name, () => {
-      const expected = config.replace(before, ITEMS.replace(', ', comma));
-      assert.notEqual(expected, config);
+      const expected = indented(config.replace(before, ITEMS));
       assert.equal(changed(config), expected);
       assert.equal(changed(expected), expected);
     });
   }
 
+  it('on lines that are indented and end as before', () => {
+    const list = withNat('"ExceptionList":["x"]').replace('{', '{\r\n\t');
+    assert.match(changed(list), /^\{\r\n\t"type": .*\n\t\t\t\t\t"10\.0\.0\.0\/8",\r\n/s);
+  });
+
+  it('but no number that would change', () => {
+    const huge = withNat('"x":9007199254740993,"ExceptionList":[]');
+    assert.match(rejected(huge).message, /too large/);
+    assert.equal(rejected(huge).offset, huge.indexOf('9007'));
+    assert.match(changed(withNat('"x":[1e2,-0.5,true],"ExceptionList":[]')), /"x":\[100,-0\.5,true\]/);
+  });
+
   it('with no items, before or after', () => {
     const list = (text: string) => withNat(`"ExceptionList": ${text}`);
-    for (const none of ['[]', '[\n]', 'null']) assert.equal(changed(list(none)), list(`[${ITEMS}]`));
-    assert.equal(changed(list(`[\n${ITEMS}\n]`), []), list('[]'));
+    for (const none of ['[]', '[\n]', 'null'])
+      assert.equal(changed(list(none)), indented(list(`[${ITEMS}]`)));
+    assert.equal(changed(list(`[\n${ITEMS}\n]`), []), indented(list('[]')));
     assert.equal(changed(list('[ ]'), []), list('[ ]'));
   });
 
@@ -82,7 +94,7 @@ describe('a policy without list gets one:', () => {
     ],
   ] as const) {
     it(name, () => {
-      assert.equal(changed(before), after);
+      assert.equal(changed(before), indented(after));
       assert.equal(changed(after), after);
     });
   }
@@ -232,29 +244,14 @@ describe('whatever the config', () => {
   }
 
   it('only the list differs, and the second run changes nothing', () => {
+    const lists = fc.option(cidrs, { nil: undefined });
     fc.assert(
-      fc.property(shape, cidrs, cidrs, blank, fc.boolean(), (from, old, wanted, white, bom) => {
-        const [before = '', after = ''] = write(configWith(from, '@list@'), white).split('"@list@"');
-        const head = `${bom ? '\ufeff' : ''}${before}`;
-        const list = write(old, white).trim();
-        const result = changed(`${head}${list}${after}`, wanted);
-        assert.ok(result.startsWith(head) && result.endsWith(after));
-        const written = result.slice(head.length, result.length - after.length);
-        assert.deepEqual(JSON.parse(written), wanted);
-        assert.deepEqual(JSON.parse(result.replace('\ufeff', '')), configWith(from, wanted));
-        if (old.join() === wanted.join()) assert.equal(written, list);
-        assert.equal(changed(result, wanted), result);
-      }),
-    );
-  });
-
-  it('a missing list is inserted, and nothing else', () => {
-    fc.assert(
-      fc.property(shape, cidrs, blank, (from, wanted, white) => {
-        const config = write(configWith(from, undefined), white);
+      fc.property(shape, lists, cidrs, blank, fc.boolean(), (from, old, wanted, white, bom) => {
+        const config = `${bom ? '\ufeff' : ''}${write(configWith(from, old), white)}`;
         const result = changed(config, wanted);
-        assert.deepEqual(JSON.parse(result), configWith(from, wanted));
-        assert.ok(isInsertion(config, result), `${config}\n${result}`);
+        const isSame = old?.join() === wanted.join();
+        const other = JSON.stringify(configWith(from, wanted));
+        assert.equal(result, isSame ? config : indented(config, other));
         assert.equal(changed(result, wanted), result);
       }),
     );
@@ -304,9 +301,10 @@ function write(value: unknown, white: readonly string[]): string {
   });
 }
 
-/** Whether the longer text is the shorter one with something put in at one place. */
-function isInsertion(shorter: string, longer: string): boolean {
-  let head = 0;
-  while (head < shorter.length && shorter[head] === longer[head]) head += 1;
-  return longer.endsWith(shorter.slice(head));
+/** The same JSON, or another, with the line breaks and the indentation of the text. */
+function indented(text: string, other?: string): string {
+  const [, lineBreak = '', indent] = /(\r?\n)([ \t]+)/.exec(text) ?? [];
+  const [, before = '', json = '', after = ''] = /^(\s*)(.*?)(\s*)$/s.exec(text) ?? [];
+  const lines = JSON.stringify(JSON.parse(other ?? json), undefined, indent);
+  return `${before}${lines.replaceAll('\n', lineBreak)}${after}`;
 }

@@ -13,10 +13,10 @@ describe('text that is not plain JSON is an error with place and remedy:', () =>
     ['a line comment', '// y\n{"type": "x"}', 0, /comment/, /^remove the comment$/],
     ['a trailing comma in an object', '{"type": "x",\n}', 12, /comma after/, /^remove the comma$/],
     ['a trailing comma in a list', '{"plugins": [1 , ]}', 15, /comma after/, /^remove the comma$/],
-    ['a missing comma', '{"a": 1 "b": 2}', 8, /not valid JSON: comma expected/, /brackets/],
+    ['a missing comma', '{"a": 1 "b": 2}', 8, /not valid JSON: Expected ',' or '}'/, /brackets/],
     ['single quotes', "{'a': 1}", 1, /not valid JSON/, /quotes/],
     ['a second document', '{"type": "x"} {}', 14, /not valid JSON/, /brackets/],
-    ['a file that is cut off', '{"type": "x"', 12, /close brace expected/, /brackets/],
+    ['a file that is cut off', '{"type": "x"', 12, /not valid JSON: Expected ',' or '}'/, /brackets/],
     ['deep nesting', `{"a":${'['.repeat(100_000)}`, 0, /more than 1000/, /^give/],
     ['a huge file', `{"a":"${'x'.repeat(300_000)}"}`, 0, /256 KiB/, /^give/],
   ] as const) {
