@@ -45,7 +45,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       [4, 4],
       'Ready',
       'Share of the agents that say that traffic can rely on their rules: the last config is valid, no sync is older than "Late after", and no other program undoes the rules again and again.',
-      `(count(min by (cluster, node) (${m.config_valid}) == 1 and on (cluster, node) time() - min by (cluster, node) (${m.last_sync_success_timestamp_seconds}) <= $late unless on (cluster, node) ${m.rules_contested} == 1) or vector(0)) / count(${m.build_info})`,
+      `(count(min by (cluster, node) (${m.config_valid}) == 1 and on (cluster, node) time() - min by (cluster, node) (${m.last_sync_success_timestamp_seconds}) <= $late unless on (cluster, node) ${m.rules_out_of_sync} == 1) or vector(0)) / count(${m.build_info})`,
       ALL_ARE_GOOD,
       SHARE,
     ),
@@ -347,9 +347,9 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     ),
     stat(
       [4, 7],
-      'Rules contested',
+      'Rules out of sync',
       "Nodes where another program changes the agent's rules so often that no sync finds them.",
-      `count(${m.rules_contested} == 1) or vector(0)`,
+      `count(${m.rules_out_of_sync} == 1) or vector(0)`,
       NONE_IS_GOOD,
     ),
     stat(

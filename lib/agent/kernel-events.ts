@@ -1,19 +1,13 @@
 import type { Family } from '../cidr/address.ts';
-import { formatDuration } from '../config/duration.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import type { Logger } from '../log/log.ts';
 import type { Events, TableChange } from '../netlink/watch.ts';
-import { programs } from '../text/programs.ts';
 
-/** The shortest pause between two syncs that events cause: the changes of a burst lead to one. */
-const PAUSE_MS = 50;
+/** From the first event to the sync: the changes of a burst lead to one. */
+const BURST_MS = 50;
 
-/** The share of a core that such syncs may take, however many changes other programs make, up to the longest pause. */
-const MOST_LOAD = 1 / 40;
+/** The pause after a sync is so many times as long: however many changes other programs make, the syncs take a small part of a core. */
+const PAUSE_TIMES = 10;
 const LONGEST_PAUSE_MS = 2_000;
-
-/** Repairs with at most so much time between them are in a row. */
-const CALM_MS = 10_000;
 
 /** Many programs may act before there is a sync: those of so many changes are named. */
 const MOST_NAMED = 8;
@@ -33,10 +27,8 @@ interface Change {
 }
 
 export interface SyncOutcome {
-  /** Milliseconds of CPU that the agent and its tools have used for it. */
-  readonly cost: number;
-  /** Whether it has repaired what another program had changed. */
-  readonly isRepair: boolean;
+  /** Milliseconds that it has taken. */
+  readonly duration: number;
   /** Whether the kernel holds the policy now. */
   readonly inSync: boolean;
   /** The generation of nf_tables in which it held the policy of each family; absent if it did not, or netlink does not tell it. */
@@ -53,9 +45,8 @@ export class KernelEvents {
   /** Whether to sync without an event, or after lost ones. */
   #isBlind = false;
   #since = 0;
-  #dueAt = 0;
-  #repairsInRow = 0;
-  #repairedAt = Number.NEGATIVE_INFINITY;
+  /** When the pause after the last sync ends. */
+  #pauseEndsAt = 0;
   /** The generations that the last sync has covered. */
   #covered: Generations = new Map();
   #own: readonly string[] = [];
@@ -84,7 +75,7 @@ export class KernelEvents {
 
   /** When to sync, by performance.now(); undefined if there is no reason. */
   get syncDueAt(): number | undefined {
-    return this.isPending ? this.#dueAt : undefined;
+    return this.isPending ? Math.max(this.#since + BURST_MS, this.#pauseEndsAt) : undefined;
   }
 
   /** When the first change came, by performance.now(), and who has made them. Forgets them. */
@@ -97,23 +88,12 @@ export class KernelEvents {
     return { since: this.#since, by: foreign.length > 0 ? foreign : names };
   }
 
-  /** Takes note of a sync, after which there is a pause: after a repair the longer, the more of them are in a row. */
-  onSync({ cost, isRepair, inSync, generations }: SyncOutcome): void {
-    const now = performance.now();
+  /** Takes note of a sync, after which there is a pause. */
+  onSync({ duration, inSync, generations }: SyncOutcome): void {
     this.#covered = generations;
-    if (isRepair) {
-      this.#repairsInRow = now - this.#repairedAt > CALM_MS ? 1 : this.#repairsInRow + 1;
-      this.#repairedAt = now;
-    }
-    const pause = isRepair ? PAUSE_MS * 2 ** (this.#repairsInRow - 1) : Math.max(PAUSE_MS, cost / MOST_LOAD);
-    this.#dueAt = Math.max(this.#dueAt, now + Math.min(pause, LONGEST_PAUSE_MS));
+    this.#pauseEndsAt = performance.now() + Math.min(PAUSE_TIMES * duration, LONGEST_PAUSE_MS);
     // Nobody may tell of the change that the sync has met.
     if (!inSync) this.add({ items: [], lost: true });
-  }
-
-  /** How many repairs are in a row. */
-  get repairsInRow(): number {
-    return this.#repairsInRow;
   }
 
   /** The changes that no sync has covered. */
@@ -130,15 +110,4 @@ export class KernelEvents {
 function ownProcesses(iptables: Dataplane['iptables']): readonly string[] {
   const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
   return (tools ?? []).map((tool) => tool.slice(0, NAME_LENGTH));
-}
-
-/** After so many repairs in a row the log says that this is a fight. */
-const FIGHT_REPAIRS = 6;
-
-/** Warns if repairs in a row have become a fight with another program. */
-export function warnOfFight(repairs: number, by: readonly string[], log: Logger): void {
-  if (repairs !== FIGHT_REPAIRS) return;
-  log.warn(
-    `${programs(by)} changes the agent's rules again and again; repairs now come up to ${formatDuration(LONGEST_PAUSE_MS)} later; find the program, or the second agent, that writes them`,
-  );
 }

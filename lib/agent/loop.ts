@@ -32,8 +32,8 @@ export interface Sync extends Written {
   /** The policy of each family that the agent keeps. */
   readonly policies: readonly Policy[];
   readonly dataplane: Dataplane;
-  /** Milliseconds of CPU of a sync that events of the kernel have caused; 0 for other syncs. */
-  readonly cost: number;
+  /** Milliseconds that it has taken. */
+  readonly duration: number;
   /** Milliseconds from the last reading of the config files until the next one without a change. */
   readonly interval: number;
 }
@@ -52,7 +52,7 @@ export async function* syncs(
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<TriggerResult, void> {
-  const { ownAddresses, cpuTime, lock, open } = options;
+  const { ownAddresses, lock, open } = options;
   const retry = retryOptions(options.syncTimeout, observer, log, signal);
   const reader = createReader(options.reader, observer, log);
   let compiled: Compiled | undefined;
@@ -88,11 +88,10 @@ export async function* syncs(
       continue;
     }
     const { config, configFiles } = lastValid;
-    const before = cpuTime();
+    const start = performance.now();
     const synced = await sync(config, options.reader.config.families, trigger);
-    // Only what other programs cause is paced by it.
-    const cost = trigger.reason === 'kernel' ? cpuTime() - before : 0;
-    yield { kind: 'synced', configFiles, ...synced, cost, interval };
+    const duration = performance.now() - start;
+    yield { kind: 'synced', configFiles, ...synced, duration, interval };
   }
 }
 

@@ -7,8 +7,6 @@ export interface AgentOptions {
   readonly reader: ReaderOptions;
   /** The node's addresses now. Asked for only if a config needs them. */
   readonly ownAddresses: () => readonly OwnAddress[];
-  /** Milliseconds of CPU that this process and its tools have used. */
-  readonly cpuTime: () => number;
   /** Milliseconds until a busy kernel is an error. */
   readonly syncTimeout: number;
   /** Takes the lock against a second agent, unless that is decided. Called after the config files are read, before the kernel is touched. */

@@ -103,7 +103,7 @@ export class Triggers implements AsyncIterable<Trigger> {
     let readAt = performance.now();
     while (!this.#signal.aborted) {
       const now = performance.now();
-      // A fight with another program must not put off the reading of the config files.
+      // A program that changes the rules all the time must not put off the reading of the config files.
       const trigger = this.#pending ?? this.#due(now, readAt + this.interval);
       if (typeof trigger === 'number') {
         await this.#sleep(trigger - now);

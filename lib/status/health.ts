@@ -1,7 +1,7 @@
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
-import type { Contest } from './contest.ts';
+import type { OutOfSync } from './out-of-sync.ts';
 import type { InvalidConfig, Status } from './status.ts';
 
 export interface ProbeCheck {
@@ -20,7 +20,7 @@ const INTERVALS = 3;
  * @param now milliseconds of `performance.now()`, which does not change if the clock of the node is set
  */
 export function readiness(
-  { families, invalid, contest }: Pick<Status, 'families' | 'invalid' | 'contest'>,
+  { families, invalid, outOfSync }: Pick<Status, 'families' | 'invalid' | 'outOfSync'>,
   keptFamilies: readonly Family[],
   intervalMs: number,
   now: number,
@@ -31,15 +31,14 @@ export function readiness(
       name: `sync ${family}`,
       ...recencyCheck('sync', families.get(family)?.syncedAt, intervalMs, now),
     })),
-    rulesCheck(contest, now),
+    rulesCheck(outOfSync, now),
   ];
 }
 
-function rulesCheck(contest: Contest, now: number): ProbeCheck {
-  const name = 'rules';
-  if (!contest.isContested(now))
-    return { name, isGood: true, reason: 'no other program changes them all the time' };
-  return { name, isGood: false, reason: contest.reason };
+function rulesCheck(outOfSync: OutOfSync, now: number): ProbeCheck {
+  const reason = outOfSync.reason(now);
+  const good = 'they have not been out of sync for long';
+  return { name: 'rules', isGood: reason === undefined, reason: reason ?? good };
 }
 
 /** Whether the last reading of the config files had no error. */

@@ -62,7 +62,7 @@ export const METRICS = {
     ['family', 'found'],
     'What these repairs have found. One repair can find several differences.',
   ),
-  rules_contested: gauge(
+  rules_out_of_sync: gauge(
     [],
     "1 if the kernel has not held the agent's rules for 5 seconds, until it has held them for 5 seconds; else 0. Either a repair fails or takes long, or they cannot be read, or another program changes them so often that no sync finds them as they must be.",
   ),

@@ -10,17 +10,21 @@ import type { ForeignFinding } from '../foreign/find.ts';
 import type { ConntrackTable } from '../node/conntrack-table.ts';
 import type { MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
-import { Contest } from './contest.ts';
+import { programs } from '../text/programs.ts';
 import * as events from './event-metrics.ts';
+import { OutOfSync } from './out-of-sync.ts';
 import type { ConfigFileCount } from './packet-counts.ts';
 import type { Recorder } from './recorder.ts';
 import type { Build, FamilyStatus, InvalidConfig, Status } from './status.ts';
+
+const REPAIR_GOES_ON =
+  "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
 
 /** Keeps what the loop and the watchers tell as the status, and has the metrics recorded. */
 export class StatusObserver implements Observer, Status {
   readonly build: Build;
   readonly families = new Map<Family, FamilyStatus>();
-  readonly contest = new Contest();
+  readonly outOfSync = new OutOfSync();
   loaded: ValidConfig | undefined;
   invalid: InvalidConfig | undefined;
   vanished: ReadonlyMap<string, number> = new Map();
@@ -96,17 +100,19 @@ export class StatusObserver implements Observer, Status {
   }
 
   onDifference(): void {
-    this.contest.onDifference(performance.now());
+    this.outOfSync.begin(REPAIR_GOES_ON, performance.now());
   }
 
-  onReconcile(event: ReconcileEvent): void {
-    this.contest.onReconcile(event, performance.now());
+  onReconcile({ wasUntouched, inSync, by }: ReconcileEvent): void {
+    const why = `${programs(by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
+    if (inSync) this.outOfSync.end(wasUntouched ? undefined : why, performance.now());
+    else this.outOfSync.begin(why, performance.now());
   }
 
   /** Sets what changes with time alone. */
   refresh(): void {
-    const isOn = this.contest.isContested(performance.now());
-    this.#recorder.record((metrics) => metrics.set('rules_contested', {}, isOn ? 1 : 0));
+    const isOn = this.outOfSync.reason(performance.now()) !== undefined;
+    this.#recorder.record((metrics) => metrics.set('rules_out_of_sync', {}, isOn ? 1 : 0));
   }
 
   onFailure(families: readonly Family[]): void {
@@ -119,7 +125,11 @@ export class StatusObserver implements Observer, Status {
   onRetry(error: RetryableError, seconds: number): void {
     const { failure, message } = error;
     // The other one is of the config files, or of the node's addresses.
-    if (error instanceof DataplaneError) this.contest.onRetry(message, performance.now() - seconds * 1000);
+    if (error instanceof DataplaneError)
+      this.outOfSync.begin(
+        `the agent cannot read or write its rules: ${message}`,
+        performance.now() - seconds * 1000,
+      );
     this.#recorder.record((metrics) => {
       metrics.add('sync_retries_total', { reason: failure });
       if (failure === 'busy') metrics.add('lock_wait_seconds_total', {}, seconds);

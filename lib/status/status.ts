@@ -4,7 +4,7 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import type { Contest } from './contest.ts';
+import type { OutOfSync } from './out-of-sync.ts';
 
 export interface Build {
   readonly version: string;
@@ -29,7 +29,7 @@ export interface Status {
   readonly dataplane: Dataplane | undefined;
   /** The findings of the last reading of foreign rules. */
   readonly foreign: readonly ForeignFinding[];
-  readonly contest: Contest;
+  readonly outOfSync: OutOfSync;
 }
 
 /** The status of one family. Times are from Date.now(), except `syncedAt`. */

@@ -24,7 +24,7 @@ interface FlowWatchOptions {
 /** How often it reads without a reason: for ports in use, and for stale flows that have ended. */
 const READ_AGAIN_MS = 600_000;
 
-/** How often it tells of flows after repairs: in a fight for the rules there is one every two seconds. */
+/** How often it tells of flows after repairs: if another program changes the rules all the time, there are several each second. */
 const TELL_AGAIN_MS = 60_000;
 
 /** What a reading is for, besides the metrics of stale flows. */

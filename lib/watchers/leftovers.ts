@@ -19,7 +19,7 @@ const ATTEMPT_MS = 1_000;
 
 /**
  * Removes leftovers of an earlier run in another dataplane, mode or family: once in each of these locations. If rules come
- * back there, another agent keeps a chain of the same name, and to remove them again would be a fight without an end.
+ * back there, another agent keeps a chain of the same name, and to remove them again would never end.
  */
 export class Leftovers {
   readonly #options: DataplaneOptions;

@@ -52,7 +52,7 @@ describe('while another program holds the xtables lock', () => {
     await answers(node, '/readyz', /^200 ok\n/);
 
     const lock = await holdLock(node);
-    // After five seconds without a reading the rules are contested too.
+    // After five seconds without a reading this says so too.
     const late = /^503 (\[-\] sync IPv[46]: .* 1\.5 s.*\n){2}(\[-\] rules: .*\n)?not ok\n/;
     await answers(node, '/readyz', late);
     await answers(node, '/statusz', /: not ready, sync IPv4: /);

@@ -10,7 +10,6 @@ import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { openDataplane, prepareDataplane } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import { cpuTime } from '../../../lib/node/cpu-time.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { StatusObserver } from '../../../lib/status/observer.ts';
 import { Recorder } from '../../../lib/status/recorder.ts';
@@ -73,7 +72,6 @@ function startAgent(args: Args, log: Logger): Daemon {
     },
     syncTimeout: flags['sync-timeout'],
     ownAddresses: addressReader(log),
-    cpuTime,
     lock: () => lock.take(),
     open: () => openDataplane(dataplane, host),
   };

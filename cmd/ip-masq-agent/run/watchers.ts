@@ -1,4 +1,3 @@
-import { warnOfFight } from '../../../lib/agent/kernel-events.ts';
 import type { Sync } from '../../../lib/agent/loop.ts';
 import type { Triggers } from '../../../lib/agent/triggers.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -45,8 +44,7 @@ export function createWatchers(surroundings: Surroundings): (sync: Sync) => Prom
       const hasNoEffect = sync.dataplane.iptables !== undefined;
       recorder.record((metrics) => metrics.set('invalid_packets_not_dropped', {}, hasNoEffect ? 1 : 0));
     }
-    triggers.kernel.onSync({ ...sync, isRepair: sync.driftBy !== undefined });
-    if (sync.driftBy !== undefined) warnOfFight(triggers.kernel.repairsInRow, sync.driftBy, log);
+    triggers.kernel.onSync(sync);
     addresses?.(sync.policies);
     const flow = () => flowVerdict(sync.policies);
     if (watch === undefined) {

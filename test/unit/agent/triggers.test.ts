@@ -68,7 +68,7 @@ describe('triggers', () => {
       await immediate();
     };
     for (const id of [1, 2]) {
-      watched.triggers.kernel.onSync({ cost: 10, isRepair: false, inSync: true, generations: new Map() });
+      watched.triggers.kernel.onSync({ duration: 40, inSync: true, generations: new Map() });
       const next = watched.next();
       await pass(0);
       const touched = [{ family: 'IPv4', table: 'nat', kind: 'rules' } as const];

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { problem } from '../../../lib/config/problem.ts';
-import { Contest } from '../../../lib/status/contest.ts';
 import { readiness } from '../../../lib/status/health.ts';
+import { OutOfSync } from '../../../lib/status/out-of-sync.ts';
 import { checksText } from '../../../lib/status/probes.ts';
 import type { FamilyStatus } from '../../../lib/status/status.ts';
 
@@ -12,15 +12,15 @@ function synced(syncedAt: number): FamilyStatus {
   return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [], lastVerdicts: undefined };
 }
 
-const CALM = { invalid: undefined, contest: new Contest() };
+const CALM = { invalid: undefined, outOfSync: new OutOfSync() };
 
 describe('readiness', () => {
-  it('is missing while another program changes the rules all the time, with its name', () => {
-    const contest = new Contest();
-    contest.onReconcile({ wasUntouched: false, inSync: false, by: ['nft'] }, 0);
+  it('is missing while the rules are out of sync for long, with the reason', () => {
+    const outOfSync = new OutOfSync();
+    outOfSync.begin('nft changes them', 0);
     const families = new Map([['IPv4', synced(5_000)]] as const);
-    const checks = readiness({ ...CALM, contest, families }, ['IPv4'], 1000, 5_000);
-    assert.match(checksText(checks, false), /^\[-\] rules: nft changes .*\nnot ok\n$/);
+    const checks = readiness({ ...CALM, outOfSync, families }, ['IPv4'], 1000, 5_000);
+    assert.match(checksText(checks, false), /^\[-\] rules: nft changes them\nnot ok\n$/);
   });
 
   for (const [what, families, expected] of [
@@ -43,7 +43,7 @@ describe('readiness', () => {
       0,
     );
     const bad = '[-] sync IPv6: no sync has succeeded yet\n';
-    const rules = '[+] rules: no other program changes them all the time\n';
+    const rules = '[+] rules: they have not been out of sync for long\n';
     const config = '[+] config: no error at the last reading\n';
     assert.equal(
       checksText(checks, true),
