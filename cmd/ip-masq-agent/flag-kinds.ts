@@ -144,28 +144,6 @@ export const count = kind(
   'is not a whole number of 0 or more',
 );
 
-/** The factors of the suffixes of a Kubernetes quantity, as far as they make sense for bytes. */
-const BYTE_FACTORS: Readonly<Record<string, number>> = {
-  '': 1,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-};
-
-/** Bytes, as a Kubernetes quantity. */
-export const bytes = kind(
-  'BYTES',
-  (text) => {
-    const [, number = '', suffix = ''] = /^(\d+)([A-Za-z]*)$/.exec(text) ?? [];
-    const value = Number(number) * (BYTE_FACTORS[suffix] ?? Number.NaN);
-    return number !== '' && Number.isSafeInteger(value) ? value : undefined;
-  },
-  'is not a size: write bytes, or a whole number with Ki, Mi, Gi, k, M or G',
-);
-
 /** Milliseconds, from whole seconds as in the Go agents, or from a Go duration. */
 export const interval: FlagKind<number> = {
   placeholder: 'DURATION',

@@ -10,7 +10,6 @@ import {
   authors,
   bindAddress,
   boolean,
-  bytes,
   chain,
   choice,
   cidrList,
@@ -109,11 +108,6 @@ export const FLAGS = {
     count,
     String(DEFAULT_LIMITS.cidrLimitMax),
     'maximum number of CIDRs in any config file, and in all config files together; no cidrLimit may exceed it; more CIDRs need more memory',
-  ),
-  'config-limit': policy(
-    bytes,
-    `${DEFAULT_LIMITS.configLimit / 2 ** 20}Mi`,
-    'maximum size of all config files together, such as 512Ki or 2Mi',
   ),
   strict: policy(boolean, 'false', 'treat warnings as errors'),
   'require-file': policy(

@@ -26,7 +26,6 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     families,
     cidrLimit: flags['cidr-limit'],
     cidrLimitMax: flags['cidr-limit-max'],
-    configLimit: flags['config-limit'],
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
     requiredFiles: flags['require-file'],

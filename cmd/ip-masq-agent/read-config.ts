@@ -64,12 +64,11 @@ export function errorJson(error: InvalidConfigError | undefined): { readonly err
 export async function readReport(flags: InputFlags, paths: readonly string[]): Promise<CheckReport> {
   const { 'config-dir': configDir, recursive } = flags;
   const options = configOptions(flags);
-  const limit = options.configLimit;
   if (recursive && paths.length === 0) throw new UsageError('--recursive needs a directory: see --filename');
   const inputs =
     paths.length === 0
-      ? await readAgentInputs(configDir, limit)
-      : await readInputs(paths, () => process.stdin, { limit, recursive });
+      ? await readAgentInputs(configDir)
+      : await readInputs(paths, () => process.stdin, recursive);
   return { ...inputs, ...mergeConfigFiles(inputs.configFiles, options, inputs.problems) };
 }
 

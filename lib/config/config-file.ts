@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FileOrigin } from '../text/origin.ts';
 import { partitionPoint } from '../text/partition-point.ts';
-import { fileProblem, type Problem, type ProblemKind, problem } from './problem.ts';
+import { type Problem, type ProblemKind, problem } from './problem.ts';
 
 /** A file as text: a config file, or one that holds config files. */
 export interface TextFile {
@@ -58,13 +58,6 @@ export function isNearMiss(name: string): boolean {
 
 /** What is wrong with a near miss: the end of a sentence. */
 export const nearMissText = `is not read: the name of a config file begins with ${CONFIG_FILE_PREFIX}`;
-
-/** @param configFileName the one from which on they are too large */
-export function configLimitProblem(configFileName: string, limit: number): Problem {
-  const message = `all config files together are larger than ${limit} bytes; from this one on they are not read`;
-  const remedy = 'use wider CIDRs, remove comments, or start the agent with a larger --config-limit';
-  return fileProblem('unreadable', configFileName, message, remedy);
-}
 
 /**
  * What is said of a config file that is not there any more.

@@ -9,8 +9,8 @@ export const MAX_BYTES = 2 ** 20;
 /** Most config files: each costs system calls, even if it is empty. */
 export const MAX_CONFIG_FILES = 1000;
 
-/** Most problems that are kept: each takes memory and lines in the log. */
-export const MAX_PROBLEMS = 1000;
+/** Most problems that are reported: each takes memory and lines in the log. */
+export const MAX_PROBLEMS = 100;
 
 /** The limits that flags can change. */
 export const DEFAULT_LIMITS = {
@@ -18,8 +18,6 @@ export const DEFAULT_LIMITS = {
   cidrLimit: 64,
   /** CIDRs of any config file and of all together, which fit the memory limit of the manifest. */
   cidrLimitMax: 1000,
-  /** Bytes of all config files together, which stay in memory. */
-  configLimit: 2 * 2 ** 20,
 };
 
 export type Limits = Readonly<typeof DEFAULT_LIMITS>;
@@ -28,7 +26,7 @@ export type Limits = Readonly<typeof DEFAULT_LIMITS>;
 export const MAX_LINES = 100_000;
 
 /**
- * Most marks of all config files together; see `countIndicators`. There is one for each key and each CIDR, and some in comments.
+ * Most marks of a config file; see `countIndicators`. There is one for each key and each CIDR, and some in comments.
  * The parser keeps events for each, and its time grows with them.
  */
 export function maxIndicators(cidrLimitMax: number): number {

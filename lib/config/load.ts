@@ -1,22 +1,20 @@
 import { isDeepStrictEqual } from 'node:util';
 import { printable } from '../text/escape.ts';
 import { counted } from '../text/words.ts';
-import type { ConfigOptions, MergedConfig, ParsedConfig } from './config.ts';
+import type { ConfigOptions, MergedConfig } from './config.ts';
 import type { ConfigFile } from './config-file.ts';
-import { LIMITED_KEYS } from './keys.ts';
-import { maxIndicators } from './limits.ts';
 import { mergeConfigs } from './merge.ts';
 import { fileProblem, gravestFirst, KINDS, type Problem, ProblemList, problem } from './problem.ts';
 import { readVolumeVersion } from './read.ts';
-import { type Quota, type ValidatedFile, validateFile } from './validate.ts';
+import { type ValidatedFile, validateFile } from './validate.ts';
 
 /** One reading of the config directory. */
 export interface LoadedConfig {
   /** The merged config; undefined if any problem is an error. */
   readonly config: MergedConfig | undefined;
   /**
-   * What could not be read; then what is wrong in each config file, from top to bottom; then conflicts by gravity. Of very
-   * many only the gravest, with one more problem that counts the others.
+   * The gravest first: what could not be read; then what is wrong in each config file, from top to bottom; then conflicts. Of
+   * very many only the first, and one more problem that says so.
    */
   readonly problems: readonly Problem[];
   readonly configFiles: readonly ConfigFile[];
@@ -24,7 +22,7 @@ export interface LoadedConfig {
   readonly readProblems: readonly Problem[];
   /** Whether the directory is, or was, a projected volume. */
   readonly projected: boolean;
-  /** What each config file says by itself, in the same order. */
+  /** What each config file says by itself, in the same order; if there are too many errors, or CIDRs, not all. */
   readonly validated: readonly ValidatedFile[];
 }
 
@@ -45,7 +43,7 @@ export async function loadConfig(
     id,
     configFiles: found,
     problems: readProblems,
-  } = await readVolumeVersion(dir, last?.projected ?? false, options.configLimit, complete !== undefined);
+  } = await readVolumeVersion(dir, last?.projected ?? false, complete !== undefined);
   const isWhole = readProblems.every(({ severity }) => severity !== 'error');
   const configFiles = isWhole && complete ? complete(found) : found;
   const projected = last?.projected || id !== undefined;
@@ -63,8 +61,8 @@ export async function loadConfig(
 }
 
 /**
- * Validates and merges config files that are already read. They must be in byte order of their names. Within the default
- * limits, no texts take longer than 0.1 s, in which the agent answers no probe.
+ * Validates and merges config files that are already read. They must be in byte order of their names. 1 MiB of
+ * texts, as much as a ConfigMap holds, takes at most 0.5 s, in which the agent answers no probe.
  */
 export function mergeConfigFiles(
   configFiles: readonly ConfigFile[],
@@ -74,27 +72,22 @@ export function mergeConfigFiles(
 ): Pick<LoadedConfig, 'config' | 'problems' | 'validated'> {
   const found = new ProblemList(options);
   for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
-  const configs: ParsedConfig[] = [];
-  const all: ValidatedFile[] = [];
-  let indicators = maxIndicators(options.cidrLimitMax);
+  const validated: ValidatedFile[] = [];
   let listed = 0;
-  let excessive: ConfigFile | undefined;
   for (const configFile of configFiles) {
-    const quota = { indicators, problems: Math.max(1, found.remaining('error')) };
-    const validated = unchanged(configFile, quota, last) ?? validateFile(configFile, options, quota);
-    all.push(validated);
-    indicators -= validated.indicators;
-    for (const one of validated.problems) found.add(one);
-    found.addOmitted('error', validated.omittedErrors);
-    const left = Math.max(0, options.cidrLimitMax - listed);
-    listed += validated.cidrCount;
-    configs.push(withAtMost(validated.config, left));
-    if (listed > options.cidrLimitMax) excessive ??= configFile;
+    // The cost of the other files is bounded too.
+    if (listed > options.cidrLimitMax || found.isFull) break;
+    const one = unchanged(configFile, last) ?? validateFile(configFile, options);
+    validated.push(one);
+    for (const problem of one.problems) found.add(problem);
+    listed += one.cidrCount;
+    if (listed > options.cidrLimitMax && listed > one.cidrCount)
+      found.add(tooManyListed(listed, configFile, options));
   }
-  if (excessive !== undefined && configFiles.length > 1) found.add(tooManyListed(listed, excessive, options));
+  const configs = validated.map(({ config }) => config);
   const conflicts = new ProblemList(options);
   const config = mergeConfigs(configs, options, conflicts);
-  found.addAll(conflicts);
+  for (const one of conflicts.reported()) found.add(one);
   // What has an error may lack entries: nothing follows from what it does to addresses.
   const isComplete = found.reported().every(({ kind }) => KINDS[kind].severity !== 'error');
   const nonMasqueradeOrigins = configs.map(({ nonMasqueradeOrigin }) => nonMasqueradeOrigin);
@@ -104,9 +97,9 @@ export function mergeConfigFiles(
   for (const one of checked) found.add(one);
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error'))
-    return { config: undefined, problems, validated: all };
+    return { config: undefined, problems, validated };
   const ofConfig = gravestFirst([...config.problems, ...checked]);
-  return { config: { ...config, problems: ofConfig }, problems, validated: all };
+  return { config: { ...config, problems: ofConfig }, problems, validated };
 }
 
 /** The names of the config files that set no key. */
@@ -115,14 +108,10 @@ export function emptyFilesOf({ validated }: LoadedConfig): readonly string[] {
 }
 
 /** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
-function unchanged(
-  { name, text }: ConfigFile,
-  quota: Quota,
-  last: LoadedConfig | undefined,
-): ValidatedFile | undefined {
+function unchanged({ name, text }: ConfigFile, last: LoadedConfig | undefined): ValidatedFile | undefined {
   const index = last?.configFiles.findIndex((one) => one.name === name && one.text === text) ?? -1;
   const validated = last?.validated[index];
-  return validated?.problems.length === 0 && validated.indicators <= quota.indicators ? validated : undefined;
+  return validated?.problems.length === 0 ? validated : undefined;
 }
 
 /** None if something could not be read: it may be what is missed. */
@@ -144,23 +133,9 @@ function missingFiles(
     );
 }
 
-/** The config with at most so many CIDRs, so that conflicts between them are found at a bounded cost. */
-function withAtMost(config: ParsedConfig, most: number): ParsedConfig {
-  let left = most;
-  const first = <Item>(items: readonly Item[]): readonly Item[] => {
-    const kept = items.slice(0, left);
-    left -= kept.length;
-    return kept;
-  };
-  return {
-    ...config,
-    ...Object.fromEntries(LIMITED_KEYS.map((name) => [name, first<unknown>(config[name])])),
-  };
-}
-
 /** @param configFile the first that lists more than the config files before it have left */
 function tooManyListed(listed: number, configFile: ConfigFile, { cidrLimitMax }: ConfigOptions): Problem {
-  const message = `all config files together list ${counted(listed, 'CIDR')}, but may list only ${cidrLimitMax}`;
+  const message = `the config files up to this one list ${counted(listed, 'CIDR')}, but all together may list only ${cidrLimitMax}`;
   const remedy = 'join CIDRs into wider ones, or start the agent with a larger --cidr-limit-max';
   return fileProblem('cidr-limit', configFile.embeddedIn?.file.name ?? configFile.name, message, remedy);
 }

@@ -2,13 +2,13 @@ import { builtIn, OTHER_RESERVED_RANGES, PRIVATE_RANGES } from '../cidr/reserved
 import type { ConfigOptions, MergedConfig, ParsedConfig } from './config.ts';
 import { findConflicts } from './conflicts.ts';
 import { mergeKeys } from './keys.ts';
-import { gravestFirst, ProblemList } from './problem.ts';
+import { ProblemList } from './problem.ts';
 
 /**
  * Joins what the config files say. They must be in byte order of their names. Without any, the
  * defaults of the kept families apply: RFC 1918 and, if asked for, the other reserved ranges.
  *
- * @param conflicts gets the conflicts, and counts those that the merged config does not keep
+ * @param conflicts gets the conflicts, and keeps as many as are reported
  */
 export function mergeConfigs(
   configs: readonly ParsedConfig[],
@@ -25,6 +25,6 @@ export function mergeConfigs(
   return {
     configFileNames: configs.map(({ configFileName }) => configFileName),
     ...merged,
-    problems: gravestFirst(conflicts.reported()),
+    problems: conflicts.reported(),
   };
 }

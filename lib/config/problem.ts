@@ -1,7 +1,6 @@
 import { type Advice, adviceText } from '../text/advice.ts';
 import { fileName } from '../text/escape.ts';
 import { formatOrigin, type Origin } from '../text/origin.ts';
-import { counted } from '../text/words.ts';
 import { MAX_PROBLEMS } from './limits.ts';
 
 /** How grave a problem is: an error keeps the config from being applied. */
@@ -129,11 +128,9 @@ export function gravestFirst(problems: readonly Problem[]): readonly Problem[] {
   return problems.toSorted((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 
-/** Collects problems. It keeps the first of each severity, as many as are reported, and counts the rest. */
+/** Collects problems: of each severity the first, one more than is reported. */
 export class ProblemList {
-  readonly #problems: Problem[] = [];
-  readonly #quota: Counts = { error: MAX_PROBLEMS, warning: MAX_PROBLEMS, info: MAX_PROBLEMS };
-  readonly #omitted: Counts = { error: 0, warning: 0, info: 0 };
+  readonly #kept: Record<Severity, Problem[]> = { error: [], warning: [], info: [] };
   readonly #strict: boolean;
 
   /** @param options `strict`: whether warnings count as errors */
@@ -141,47 +138,26 @@ export class ProblemList {
     this.#strict = strict;
   }
 
-  /** Keeps the problem, or counts it if there are too many of its severity. */
   add(found: Problem): void {
     const one = this.#strict ? asStrict(found) : found;
-    if (this.#quota[one.severity] === 0) this.addOmitted(one.severity, 1);
-    else {
-      this.#quota[one.severity] -= 1;
-      this.#problems.push(one);
-    }
+    const kept = this.#kept[one.severity];
+    if (kept.length <= MAX_PROBLEMS) kept.push(one);
   }
 
-  /** How many more problems of that severity are kept. */
-  remaining(severity: Severity): number {
-    return this.#quota[severity];
+  /** Whether no error more can be reported. */
+  get isFull(): boolean {
+    return this.#kept.error.length > MAX_PROBLEMS;
   }
 
-  /** Counts problems that were not kept. */
-  addOmitted(severity: Severity, count: number): void {
-    this.#omitted[severity] += count;
-  }
-
-  /** Adds what another list has kept, the gravest first, and counted. */
-  addAll(other: ProblemList): void {
-    for (const one of gravestFirst(other.#problems)) this.add(one);
-    for (const severity of SEVERITIES) this.addOmitted(severity, other.#omitted[severity]);
-  }
-
-  /** The gravest in the order in which they were added. If there are others, the last problem says how many. */
+  /** The gravest first, else in the order in which they were added. If there are too many, the last problem says so. */
   reported(): readonly Problem[] {
-    const gravest = new Set(gravestFirst(this.#problems).slice(0, MAX_PROBLEMS));
-    const more = { ...this.#omitted };
-    for (const one of this.#problems) if (!gravest.has(one)) more[one.severity] += 1;
-    const others = SEVERITIES.filter((severity) => more[severity] > 0);
-    const reported = this.#problems.filter((one) => gravest.has(one));
-    if (others.length === 0) return reported;
-    const counts = others.map((severity) => counted(more[severity], `more ${severity}`)).join(', ');
+    const all = Object.values(this.#kept).flat();
+    if (all.length <= MAX_PROBLEMS) return all;
+    const message = `there are more problems than these ${MAX_PROBLEMS}`;
     const remedy = 'resolve those that are reported, then check again';
-    return [...reported, problem('more-problems', { message: `not reported: ${counts}`, remedy })];
+    return [...all.slice(0, MAX_PROBLEMS), problem('more-problems', { message, remedy })];
   }
 }
-
-type Counts = Record<Severity, number>;
 
 /** The problem in one line: where, how grave, what, what to do. */
 export function formatProblem(problem: Problem): string {

@@ -18,13 +18,12 @@ import {
   byteOrder,
   CANDIDATE_PATTERNS,
   type ConfigFile,
-  configLimitProblem,
   decodeFile,
   isConfigFileName,
   nearMissText,
 } from './config-file.ts';
 import { entriesOf } from './glob.ts';
-import { DEFAULT_LIMITS, MAX_BYTES, MAX_CONFIG_FILES } from './limits.ts';
+import { MAX_BYTES, MAX_CONFIG_FILES } from './limits.ts';
 import { fileProblem, type Problem, problem } from './problem.ts';
 
 /** The config files of one volume version, and what could not be read of it. */
@@ -68,19 +67,17 @@ class BrokenVolume extends Error {}
  * the node's disk take microseconds, handing each step of each to a thread takes ten times as long.
  *
  * @param projected whether the last read found `..data`: it must not have gone since.
- * @param limit how many bytes all config files together may have; beyond it no more are read
  * @param isPatient whether to read a plain directory that has just changed again
  * @throws {SystemError} if the process has too few files or too little memory (`ExhaustedError`), or no /proc
  */
 export async function readVolumeVersion(
   dir: string,
   projected: boolean,
-  limit: number = DEFAULT_LIMITS.configLimit,
   isPatient = false,
 ): Promise<VolumeVersion> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return readOnce(dir, projected, limit, isPatient && attempt <= QUIET_ATTEMPTS);
+      return readOnce(dir, projected, isPatient && attempt <= QUIET_ATTEMPTS);
     } catch (error) {
       if (!(error instanceof ChangedWhileRead || error instanceof BrokenVolume)) requireConfigError(error);
       if (!(error instanceof ChangedWhileRead) || attempt === MAX_ATTEMPTS) return failedVersion(dir, error);
@@ -89,12 +86,12 @@ export async function readVolumeVersion(
   }
 }
 
-function readOnce(dir: string, projected: boolean, limit: number, waits: boolean): VolumeVersion {
+function readOnce(dir: string, projected: boolean, waits: boolean): VolumeVersion {
   const id = dataLink(dir);
   if (id === undefined && projected) throw new BrokenVolume('is gone from');
   const home = realpathSync.native(dir);
   const paths = id === undefined ? listCandidates(dir) : listVolume(dir, versionDir(home, id));
-  const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home, limit);
+  const { configFiles, failures } = readConfigFiles(paths.filter(isConfigFile), home);
   if (dataLink(dir) !== id) throw new ChangedWhileRead();
   if (id === undefined && waits) requireQuiet([dir, ...paths.map(({ path }) => path)]);
 
@@ -104,10 +101,9 @@ function readOnce(dir: string, projected: boolean, limit: number, waits: boolean
   return { id, configFiles, problems: [...failures, ...nearMisses] };
 }
 
-function readConfigFiles(candidates: readonly CandidatePath[], home: string, limit: number) {
+function readConfigFiles(candidates: readonly CandidatePath[], home: string) {
   const configFiles: ConfigFile[] = [];
   const failures: Problem[] = [];
-  let bytes = 0;
   for (const [index, path] of candidates.entries()) {
     if (index === MAX_CONFIG_FILES) {
       const message = `is one of more than ${MAX_CONFIG_FILES} config files, of which no more are read`;
@@ -115,16 +111,8 @@ function readConfigFiles(candidates: readonly CandidatePath[], home: string, lim
       break;
     }
     const read = readConfigFile(path, home);
-    if (!('text' in read)) {
-      failures.push(read);
-      continue;
-    }
-    bytes += Buffer.byteLength(read.text);
-    if (bytes > limit) {
-      failures.push(configLimitProblem(path.name, limit));
-      break;
-    }
-    configFiles.push(read);
+    if ('text' in read) configFiles.push(read);
+    else failures.push(read);
   }
   return { configFiles, failures };
 }

@@ -20,7 +20,7 @@ interface Misshape {
 /**
  * What the schema finds wrong with a config, whose keys are spelt as the schema does.
  *
- * @param values by key: those of the config, or fewer items of them
+ * @param values those of the config, by key
  */
 export function misshapes(config: Node, values: ReadonlyMap<string, Node> = new Map()): readonly Misshape[] {
   const plain = Object.fromEntries(Array.from(values, ([key, value]) => [key, plainValue(value, key)]));

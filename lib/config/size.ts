@@ -20,11 +20,7 @@ export function countIndicators(text: string, limit: number): number {
     if (isIndicator(text[at], text[at + 1], isLineStart)) indicators += 1;
     if (indicators > limit) {
       const remedy = 'list fewer CIDRs, or start the agent with a larger --cidr-limit-max';
-      throw new PlacedError(
-        'has too many keys and items, counting those of earlier config files',
-        at,
-        remedy,
-      );
+      throw new PlacedError('has too many keys and items', at, remedy);
     }
     isLineStart = isBreak(text[at]);
     if (!isLineStart || (text[at] === '\r' && text[at + 1] === '\n')) continue;

@@ -6,6 +6,7 @@ import type { ConfigOptions, ParsedConfig } from './config.ts';
 import { type ConfigFile, originIn, problemIn } from './config-file.ts';
 import type { NoteProblem } from './key.ts';
 import { CIDR_LIMIT_KEY, KEY_NAMES, keyNamed, LIMITED_KEYS, parseKeys } from './keys.ts';
+import { MAX_PROBLEMS, maxIndicators } from './limits.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countIndicators } from './size.ts';
@@ -15,89 +16,60 @@ import { keyName, type MapNode, type Node, type Pair, parseYaml } from './yaml.t
 export interface ValidatedFile {
   /** What could be understood; not to be applied if a problem is an error. */
   readonly config: ParsedConfig;
-  /** From top to bottom. */
+  /** From top to bottom, of very many one more than is reported. */
   readonly problems: readonly Problem[];
-  /** How many errors more there are, which are not kept. */
-  readonly omittedErrors: number;
   /** How many CIDRs the config file lists, valid or not. */
   readonly cidrCount: number;
   /** Whether it sets no key. */
   readonly isEmpty: boolean;
-  /** How many YAML indicators it has, for the parser. */
-  readonly indicators: number;
 }
 
-/** What other config files have left of the limits that all config files share. */
-export interface Quota {
-  readonly indicators: number;
-  /** Problems to keep, at least one. */
-  readonly problems: number;
-}
-
-/**
- * Reads one config file: its syntax, its shape by the schema, then what a schema cannot say. Reports all problems,
- * but keeps only so many.
- */
-export function validateFile(file: ConfigFile, options: ConfigOptions, quota: Quota): ValidatedFile {
+/** Reads one config file: its syntax, its shape by the schema, then what a schema cannot say. */
+export function validateFile(file: ConfigFile, options: ConfigOptions): ValidatedFile {
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
-  let omitted = 0;
   /** What the schema has said something about. */
   const refused = new Set<unknown>();
   const report: NoteProblem = (kind, at, ...others) => {
-    if (refused.has(at)) return;
-    if (found.length >= quota.problems) omitted += 1;
-    else found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
+    if (found.length <= MAX_PROBLEMS && !refused.has(at))
+      found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
     value,
     origin: originIn(file, offset),
   });
 
-  const { root, indicators } = parse(file.text, quota, report);
+  const root = parse(file.text, options, report);
   const spelt = spelledOut(root, report);
-  const all = valuesOf(spelt);
-  const values = withinCeiling(all, options, report);
+  const values = valuesOf(spelt);
+  const cidrCount = checkedCount(values, options, report);
   const wrong = spelt === undefined ? [] : misshapes(spelt, values);
   for (const { kind, node, message, remedy } of wrong) report(kind, node, message, remedy);
   for (const { node } of wrong) refused.add(node);
   const context = { families: options.families, report, located };
   const config: ParsedConfig = {
     configFileName: file.name,
-    nonMasqueradeOrigin: originIn(file, (all.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
+    nonMasqueradeOrigin: originIn(file, (values.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     ...parseKeys(values, context),
   };
   const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
-  const listed = LIMITED_KEYS.flatMap((key) => itemsOf(all, key)).length;
-  return {
-    config,
-    problems,
-    omittedErrors: omitted,
-    cidrCount: listed,
-    isEmpty: all.size === 0,
-    indicators,
-  };
+  return { config, problems, cidrCount, isEmpty: values.size === 0 };
 }
 
 /** Values by key as the schema spells it. */
 type Values = ReadonlyMap<string, Node>;
 
-/** The map of keys, undefined if the text holds none, and the number of YAML indicators, 0 if they are not parsed. */
-function parse(
-  text: string,
-  quota: Quota,
-  report: NoteProblem,
-): { readonly root?: MapNode; readonly indicators: number } {
-  let indicators = 0;
+/** The map of keys; undefined if the text holds none. */
+function parse(text: string, { cidrLimitMax }: ConfigOptions, report: NoteProblem): MapNode | undefined {
   try {
-    indicators = countIndicators(text, quota.indicators);
+    countIndicators(text, maxIndicators(cidrLimitMax));
     const template = templateMarkIn(text);
     if (template !== undefined) {
       const { message, remedy } = templateAdvice(template.mark);
       report('syntax', template, message, remedy);
-      return { indicators };
+      return undefined;
     }
     const root = parseYaml(text);
-    if (root?.kind === 'map') return { root, indicators };
+    if (root?.kind === 'map') return root;
     if (root === undefined) {
       const remedy = 'write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
       report('empty', { offset: 0 }, 'the document is empty', remedy);
@@ -106,7 +78,7 @@ function parse(
     if (!(error instanceof PlacedError)) throw error;
     report('syntax', error, printable(error.message), error.remedy);
   }
-  return { indicators };
+  return undefined;
 }
 
 /** The config with its keys as the schema spells them, unknown ones too; undefined if it is something else than a config. */
@@ -211,12 +183,12 @@ function itemsOf(values: Values, key: string): readonly Node[] {
   return list?.kind === 'list' ? list.items : [];
 }
 
-/** The values; of what the lists hold beyond the ceiling, only the number is reported. */
-function withinCeiling(
+/** How many CIDRs there are; reports too many. */
+function checkedCount(
   values: Values,
   { cidrLimit, cidrLimitMax }: ConfigOptions,
   report: NoteProblem,
-): Values {
+): number {
   const own = values.get(CIDR_LIMIT_KEY.name);
   const wanted = own?.kind === 'scalar' && isCount(own.value) ? own.value : cidrLimit;
   if (own !== undefined && wanted > cidrLimitMax) {
@@ -226,19 +198,11 @@ function withinCeiling(
   const limit = Math.min(wanted, cidrLimitMax);
   const items = LIMITED_KEYS.flatMap((key) => itemsOf(values, key));
   const excess = items[limit];
-  if (excess === undefined) return values;
+  if (excess === undefined) return items.length;
   const message = `${counted(items.length, 'CIDR')}, but this config file may list only ${limit}`;
   const more = limit < cidrLimitMax ? 'raise "cidrLimit"' : 'start the agent with a larger --cidr-limit-max';
   report('cidr-limit', excess, message, `join CIDRs into wider ones, or ${more}`);
-  const within = new Map(values);
-  let remaining = cidrLimitMax;
-  for (const key of LIMITED_KEYS) {
-    const list = values.get(key);
-    if (list?.kind !== 'list') continue;
-    within.set(key, { ...list, items: list.items.slice(0, remaining) });
-    remaining -= Math.min(remaining, list.items.length);
-  }
-  return within;
+  return items.length;
 }
 
 function isCount(value: unknown): value is number {

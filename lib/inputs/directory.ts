@@ -31,29 +31,24 @@ const MAX_DEPTH = 32;
 
 class TooManyEntries extends Error {}
 
-export interface ReadOptions {
-  /** How many bytes all config files together may have. */
-  readonly limit: number;
-  /** Whether to read the directories in a directory too; links to directories are not followed. */
-  readonly recursive: boolean;
-}
-
 /**
  * Reads a directory as the agent does, and also the manifests in it that hold ConfigMaps. Names that begin with a dot
  * are left out.
+ *
+ * @param recursive whether to read the directories in it too; links to directories are not followed
  */
-export async function readTree(root: string, options: ReadOptions, walk: WalkLimits): Promise<Inputs> {
+export async function readTree(root: string, recursive: boolean, walk: WalkLimits): Promise<Inputs> {
   const found: Inputs[] = [];
   let hasUnreadDirectories = false;
   try {
     const home = await realpath(root);
-    const tree = listTree(root, options.recursive, walk);
+    const tree = listTree(root, recursive, walk);
     for (const [path, names] of tree) {
       const [dir, depth] = [join(root, path), depthOf(path)];
-      if (depth > 0 && !options.recursive) hasUnreadDirectories = true;
+      if (depth > 0 && !recursive) hasUnreadDirectories = true;
       else if (depth <= MAX_DEPTH)
         found.push(
-          await readDirectory(dir, { names, tree, path }, home, options, walk).catch((error: unknown) =>
+          await readDirectory(dir, { names, tree, path }, home, recursive, walk).catch((error: unknown) =>
             unreadable(dir, error),
           ),
         );
@@ -75,8 +70,8 @@ export async function readTree(root: string, options: ReadOptions, walk: WalkLim
  * Reads the config directory as the agent does. That it has no config file is a config too: the defaults. But if it has
  * something else to check, it is an error.
  */
-export async function readConfigDirectory(dir: string, limit: number): Promise<Inputs> {
-  const { configFiles, problems } = await readVolumeVersion(dir, false, limit);
+export async function readConfigDirectory(dir: string): Promise<Inputs> {
+  const { configFiles, problems } = await readVolumeVersion(dir, false);
   const other = configFiles.length + problems.length === 0 ? await firstManifestOrDirectory(dir) : undefined;
   if (other !== undefined)
     return failed(
@@ -104,11 +99,11 @@ async function readDirectory(
   dir: string,
   { names, tree, path }: ListedDirectory,
   home: string,
-  { limit, recursive }: ReadOptions,
+  recursive: boolean,
   walk: WalkLimits,
 ): Promise<Inputs> {
   await (await opendir(dir)).close();
-  const { id, configFiles, problems } = await readVolumeVersion(dir, false, limit);
+  const { id, configFiles, problems } = await readVolumeVersion(dir, false);
   const manifests: Inputs[] = [];
   for (const name of names)
     if (!isConfigFileName(name)) manifests.push(await readFile(join(dir, name), home, walk));

@@ -1,18 +1,11 @@
 import type { Stats } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { normalize, resolve } from 'node:path';
-import {
-  byteOrder,
-  type ConfigFile,
-  configLimitProblem,
-  decodeFile,
-  originIn,
-  STDIN_NAME,
-} from '../config/config-file.ts';
-import { DEFAULT_LIMITS, MAX_BYTES } from '../config/limits.ts';
+import { byteOrder, type ConfigFile, decodeFile, originIn, STDIN_NAME } from '../config/config-file.ts';
+import { MAX_BYTES } from '../config/limits.ts';
 import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
-import { type ReadOptions, readConfigDirectory, readTree, WalkLimits } from './directory.ts';
+import { readConfigDirectory, readTree, WalkLimits } from './directory.ts';
 import {
   collect,
   failed,
@@ -35,49 +28,30 @@ const STDIN = '-';
 export async function readInputs(
   paths: readonly string[],
   stdin: () => AsyncIterable<Buffer>,
-  { limit = DEFAULT_LIMITS.configLimit, recursive = false }: Partial<ReadOptions> = {},
+  recursive = false,
 ): Promise<Inputs> {
   const inputs: Inputs[] = [];
   const known = new Set<string>(); // a file may be named by itself and through its directory
   const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
   const walk = new WalkLimits();
   for (const path of distinct.values()) {
-    const input = await readInput(path, stdin, { limit, recursive }, walk);
+    const input = await readInput(path, stdin, recursive, walk);
     inputs.push({ ...input, configFiles: input.configFiles.filter((one) => !known.has(placeOf(one))) });
     for (const configFile of input.configFiles) known.add(placeOf(configFile));
   }
-  return together([...inputs, ...nothingFound(paths, inputs)], limit);
+  return together([...inputs, ...nothingFound(paths, inputs)]);
 }
 
 /** Reads the config directory as the agent does: without a config file, the defaults apply. */
-export async function readAgentInputs(dir: string, limit: number): Promise<Inputs> {
-  return together([await readConfigDirectory(dir, limit)], limit);
+export async function readAgentInputs(dir: string): Promise<Inputs> {
+  return together([await readConfigDirectory(dir)]);
 }
 
 /** All inputs as one config. */
-function together(inputs: readonly Inputs[], limit: number): Inputs {
+function together(inputs: readonly Inputs[]): Inputs {
   const { configFiles: found, manifests, problems } = joined(inputs);
-  const all = found.toSorted((a, b) => byteOrder(a.name, b.name));
-  const configFiles = withinLimit(all, limit);
-  const next = all[configFiles.length];
-  return {
-    configFiles,
-    manifests,
-    problems: [
-      ...problems,
-      ...(next === undefined ? [] : [configLimitProblem(fileOf(next), limit)]),
-      ...sameNames(configFiles),
-    ],
-  };
-}
-
-function withinLimit(configFiles: readonly ConfigFile[], limit: number): readonly ConfigFile[] {
-  let bytes = 0;
-  const end = configFiles.findIndex(({ text }) => {
-    bytes += Buffer.byteLength(text);
-    return bytes > limit;
-  });
-  return end === -1 ? configFiles : configFiles.slice(0, end);
+  const configFiles = found.toSorted((a, b) => byteOrder(a.name, b.name));
+  return { configFiles, manifests, problems: [...problems, ...sameNames(configFiles)] };
 }
 
 function fileOf({ name, embeddedIn }: ConfigFile): string {
@@ -91,7 +65,7 @@ function placeOf(configFile: ConfigFile): string {
 async function readInput(
   path: string,
   stdin: () => AsyncIterable<Buffer>,
-  options: ReadOptions,
+  recursive: boolean,
   walk: WalkLimits,
 ): Promise<Inputs> {
   try {
@@ -101,7 +75,7 @@ async function readInput(
       return bytes.length === 0 ? NO_INPUTS : readText(STDIN_NAME, bytes);
     }
     const found = await stat(path);
-    if (found.isDirectory()) return await readTree(path, options, walk);
+    if (found.isDirectory()) return await readTree(path, recursive, walk);
     if (await waits(path, found)) return failed('unreadable', path, ...NOT_A_FILE);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {

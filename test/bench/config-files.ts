@@ -43,7 +43,7 @@ function list(prefixes: readonly string[]): string {
 const PER_FILE = 25_000;
 
 /** What these config files need of the agent: they are above its default limits. */
-export const MANY_FLAGS = ['--cidr-limit-max=200000', '--config-limit=8Mi'];
+export const MANY_FLAGS = ['--cidr-limit-max=200000'];
 
 /** Config files with so many IPv4 CIDRs in all, none next to another. */
 export function manyFiles(count: number): Files {

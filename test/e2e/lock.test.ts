@@ -155,7 +155,7 @@ describe('commands beside a running agent', () => {
   it('use its flags of policy and dataplane, never its paths, and say so', async () => {
     await using node = await createNode();
     await node.volume(CONFIG);
-    const agent = await running(node, '--enable-ipv6', '--masq-chain=OTHER', '--config-limit=1Mi');
+    const agent = await running(node, '--enable-ipv6', '--masq-chain=OTHER', '--cidr-limit-max=500');
     const said = /^ip-masq-agent: used the flags of the running agent, \S+: --\S+.*$/m;
     for (const words of [
       ['cleanup', '--dry-run'],
@@ -169,7 +169,7 @@ describe('commands beside a running agent', () => {
       assert.equal(code, 0, stderr);
       const [line = ''] = said.exec(stderr) ?? [];
       const used =
-        words[0] === 'cleanup' ? ['--masq-chain=OTHER'] : ['--enable-ipv6=true', '--config-limit=1Mi'];
+        words[0] === 'cleanup' ? ['--masq-chain=OTHER'] : ['--enable-ipv6=true', '--cidr-limit-max=500'];
       for (const flag of used) assert.ok(line.includes(flag), stderr);
       assert.doesNotMatch(line, /--\S*(?:dir|address|log)/);
     }

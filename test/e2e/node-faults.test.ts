@@ -247,7 +247,7 @@ describe('more than the agent writes', () => {
     await using cgroup = await memoryCgroup(96 * 2 ** 20);
     await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
     await node.volume(Object.fromEntries([0, 1].map((half) => [`ip-masq-${half}`, listOf(half)])));
-    const large = ['--cidr-limit-max=100000', '--cidr-limit=50000', '--config-limit=4Mi'];
+    const large = ['--cidr-limit-max=100000', '--cidr-limit=50000'];
     const args = ['--once', NFTABLES, `--config-dir=${node.configDir}`, ...large];
     assert.equal((await node.box.run(BINARY, args)).code, 0);
     const other = join(node.dir, 'other');

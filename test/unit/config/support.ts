@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ValidConfig } from '../../../lib/agent/load.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
-import { DEFAULT_LIMITS, MAX_PROBLEMS, maxIndicators } from '../../../lib/config/limits.ts';
+import { DEFAULT_LIMITS } from '../../../lib/config/limits.ts';
 import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { formatProblem, type Problem } from '../../../lib/config/problem.ts';
 import { validateFile } from '../../../lib/config/validate.ts';
@@ -30,8 +30,7 @@ export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 /** Validates a config file, named `s` where it has no other name. */
 export function validate(text: string, options: Partial<ConfigOptions> = {}, name = 's') {
   const all = { ...OPTIONS, ...options };
-  const room = { indicators: maxIndicators(all.cidrLimitMax), problems: MAX_PROBLEMS };
-  return validateFile({ name, text }, all, room);
+  return validateFile({ name, text }, all);
 }
 
 /** The problems of a config file named `s`, one line each. */

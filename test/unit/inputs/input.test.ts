@@ -223,7 +223,7 @@ describe('reading inputs', () => {
       calls += 1;
       return stdin ?? assert.fail('nobody asked for standard input');
     };
-    const inputs = await readInputs(paths.map(path), askedOnce, { recursive });
+    const inputs = await readInputs(paths.map(path), askedOnce, recursive);
     assert.ok(calls <= 1);
     return told(inputs);
   }
@@ -251,17 +251,6 @@ describe('reading inputs', () => {
     });
   }
 
-  it('refuses config files that are together larger than the limit, wherever they come from', async () => {
-    await write({ 'd/ip-masq-a': '#'.repeat(8), 'ip-masq-b': '#'.repeat(8), 'ip-masq-c': '#'.repeat(8) });
-    const paths = ['DIR/d', 'DIR/ip-masq-b', 'DIR/ip-masq-c'].map(path);
-    const { configFiles, problems } = await readInputs(paths, () => assert.fail(), { limit: 16 });
-    assert.equal(configFiles.length, 2);
-    assert.match(
-      problems.map(formatProblem).map(shown).join(),
-      /^DIR\/ip-masq-c: error: all config files together are larger than 16 bytes;/,
-    );
-  });
-
   for (const [what, limits, read, message] of [
     ['entries', { entries: 3 }, [], 'has more than 100,000 files and directories'],
     ['bytes', { bytes: 80 }, ['DIR/c/a.yaml:ip-masq-a'], 'has more than 64 MiB of manifests'],
@@ -269,7 +258,7 @@ describe('reading inputs', () => {
     it(`stops in directories with too many ${what}`, async () => {
       await write({ 'c/a.yaml': manifest('ip-masq-a'), 'c/d/b.yaml': manifest('ip-masq-b'), 'c/d/e/f': '' });
       const walk = Object.assign(new WalkLimits(), limits);
-      const { configFiles, problems } = await readTree(path('DIR/c'), { limit: 100, recursive: true }, walk);
+      const { configFiles, problems } = await readTree(path('DIR/c'), true, walk);
       assert.deepEqual(told({ configFiles, problems }), {
         configFiles: read,
         problems: [`DIR/c: error: ${message}; name the directories in it that hold the manifests`],
@@ -314,7 +303,7 @@ describe('reading inputs', () => {
     it(`reads a config directory with ${name} as the agent does`, async () => {
       await write(files);
       const configFiles = 'c/ip-masq-a' in files ? ['DIR/c/ip-masq-a:ip-masq-a'] : [];
-      assert.deepEqual(told(await readAgentInputs(path('DIR/c'), 100)), { configFiles, problems });
+      assert.deepEqual(told(await readAgentInputs(path('DIR/c'))), { configFiles, problems });
     });
   }
 

@@ -55,7 +55,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 "5000": {memory: 192Mi, flags: {cidr-limit-max: 5000}}
 "10000": {memory: 288Mi, flags: {cidr-limit-max: 10000}}
 "50000": {memory: 320Mi, flags: {cidr-limit-max: 50000, backend: nftables}}
-"100000": {memory: 576Mi, flags: {cidr-limit-max: 100000, config-limit: 4Mi, backend: nftables}}
+"100000": {memory: 576Mi, flags: {cidr-limit-max: 100000, backend: nftables}}
 {{- end }}
 
 {{- define "ip-masq-agent.row" -}}
