@@ -11,18 +11,21 @@ REGISTRY ?=
 OWN_ARCH := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 ARCH ?= $(OWN_ARCH)
 ALL_ARCH := amd64 arm64
-# How the layers of an image are compressed: gzip; or, to push it, zstd, which is a quarter less to pull and takes minutes more.
-export COMPRESSION ?= gzip
-# A Docker to load the images into, such as docker, if you want them there.
-DOCKER ?=
+# What builds and pushes images: docker, or buildah, which needs no daemon. More flags for its commands, such as --no-cache, and
+# --tls-verify=false for a registry without TLS, which buildah needs.
+BUILDER ?= docker
+BUILD_FLAGS ?=
+PUSH_FLAGS ?=
+# Images in the place of those that Dockerfile.in names, such as those of `make stand-ins`.
+BASE_IMAGE ?=
+DEBIAN_IMAGE ?=
+NODE_IMAGE ?=
 # If everything is installed, `make SETUP=true` skips the set-up.
 SETUP := build/setup.sh
 # For owner: a user or an organisation on GitHub.
 OWNER ?=
-# More flags for `skopeo copy`, such as --dest-tls-verify=false for a registry without TLS.
-PUSH_FLAGS ?=
 # The build time in the image's metadata, and the time of the agent's files in it; see reproducible-builds.org.
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # The address of the repository: that of package.json, so that all clones give the same image.
 SOURCE ?= https://github.com/$(shell sed -n 's/.*"repository": "github:\(.*\)",/\1/p' package.json)
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
@@ -42,8 +45,16 @@ VALIDATOR := lib/config/schema.generated.js
 BIN := bin/ip-masq-agent
 SOURCES := $(shell find cmd lib -name '*.ts') package.json
 NAME := $(if $(REGISTRY),$(REGISTRY:/=)/)ip-masq-agent
+IMAGES := $(ALL_ARCH:%=$(NAME)-%:$(VERSION))
 IMAGE := $(NAME)-$(ARCH):$(VERSION)
-CONTEXT := bin/image/$(ARCH)
+export DOCKER_BUILDKIT := 1
+# buildah keeps no layers of its own accord.
+export BUILDAH_LAYERS := true
+BUILD := $(BUILDER) build $(BUILD_FLAGS) --file=bin/image/Dockerfile
+FILL_IN := -e 's|{ARG_VERSION}|$(VERSION)|' -e 's|{ARG_COMMIT}|$(REVISION)|' -e 's|{ARG_SOURCE}|$(SOURCE)|' \
+	-e 's|{ARG_SECONDS}|$(SOURCE_DATE_EPOCH)|' -e "s|{ARG_CREATED}|$$(date --utc --date=@$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ)|" \
+	$(if $(BASE_IMAGE),-e 's|[^ ]*/cc-debian[^ ]*|$(BASE_IMAGE)|') $(if $(DEBIAN_IMAGE),-e 's| debian:[^ ]*@[^ ]*| $(DEBIAN_IMAGE)|') \
+	$(if $(NODE_IMAGE),-e 's| node:[^ ]*@[^ ]*| $(NODE_IMAGE)|')
 
 # Of the clusters of test-cluster and cluster-up: iptables or nftables; ipv4, dual or ipv6.
 # Scenarios 1, 2, 3 and 9 know a cluster of IPv6 alone.
@@ -70,13 +81,13 @@ export PEER_V2_SOURCE ?=
 FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down debian-lock lint demo bench fuzz mutants faults clean version owner context need-registry need-version
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down image-digests stand-ins lint demo bench fuzz mutants faults clean version owner need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
-	@$(foreach name,REGISTRY VERSION ARCH SOURCE_DATE_EPOCH COMPRESSION DOCKER PUSH_FLAGS \
+	@$(foreach name,REGISTRY VERSION ARCH SOURCE_DATE_EPOCH BUILDER BUILD_FLAGS PUSH_FLAGS BASE_IMAGE DEBIAN_IMAGE NODE_IMAGE \
 	    PROXY_MODE FAMILIES KUBERNETES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE PEER_V1_SOURCE PEER_V2_SOURCE,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
@@ -99,28 +110,39 @@ build: setup $(BIN) ## build bin/ip-masq-agent, which runs on this machine
 
 all-build: build $(ALL_ARCH:%=build-%) ## also build the content of the images for all ARCHs, in bin/image
 
-container: context ## build the image for one ARCH as an OCI layout in bin/image/ARCH/oci; with DOCKER=docker also load it as $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION)
-	@$(if $(DOCKER),rm -f $(CONTEXT)/image.tar && \
-	    skopeo copy --quiet oci:$(CONTEXT)/oci:$(VERSION) docker-archive:$(CONTEXT)/image.tar:$(IMAGE) && \
-	    $(DOCKER) load --quiet --input $(CONTEXT)/image.tar,echo $(CONTEXT)/oci)
+container: container-$(ARCH) ## build the image for one ARCH, $(REGISTRY)/ip-masq-agent-$(ARCH):$(VERSION); needs git, make and the BUILDER
 
-all-container: $(ALL_ARCH:%=container-%) ## build the images for all ARCHs
+all-container: $(ALL_ARCH:%=container-%) ## build the images for all ARCHs; one that is not this machine's needs QEMU (binfmt_misc)
 
 push: need-registry container ## build and push the image for one ARCH
-	skopeo copy --quiet $(PUSH_FLAGS) oci:$(CONTEXT)/oci:$(VERSION) docker://$(IMAGE)
+	$(BUILDER) push $(PUSH_FLAGS) $(IMAGE)
 
 all-push: need-registry all-container ## build the images for all ARCHs, then push them
-	$(foreach arch,$(ALL_ARCH),skopeo copy --quiet $(PUSH_FLAGS) oci:bin/image/$(arch)/oci:$(VERSION) docker://$(NAME)-$(arch):$(VERSION) &&) true
+	$(foreach image,$(IMAGES),$(BUILDER) push $(PUSH_FLAGS) $(image) &&) true
 
+# Debian 12 has a docker without buildx.
 manifest: all-push ## push all images, and $(REGISTRY)/ip-masq-agent:$(VERSION), under which each machine gets the image for its ARCH
-	rm -rf bin/image/index
-	$(foreach arch,$(ALL_ARCH),skopeo copy --quiet oci:bin/image/$(arch)/oci:$(VERSION) oci:bin/image/index:$(arch) &&) true
-	node build/image/index.ts bin/image/index '$(VERSION)' $(ALL_ARCH)
-	skopeo copy --quiet --all --preserve-digests --digestfile bin/image/pushed $(PUSH_FLAGS) oci:bin/image/index:$(VERSION) docker://$(NAME):$(VERSION)
+ifeq ($(notdir $(BUILDER)),buildah)
+	! buildah manifest exists $(NAME):$(VERSION) || buildah manifest rm $(NAME):$(VERSION)
+	buildah manifest create $(NAME):$(VERSION) $(IMAGES)
+	buildah manifest push --all --digestfile=bin/image/pushed $(PUSH_FLAGS) $(NAME):$(VERSION) docker://$(NAME):$(VERSION)
+else
+	$(BUILDER) buildx imagetools create --tag=$(NAME):$(VERSION) $(IMAGES)
+	$(BUILDER) buildx imagetools inspect --format='{{.Manifest.Digest}}' $(NAME):$(VERSION) >bin/image/pushed
+endif
 	@cat bin/image/pushed && echo
 
-release: need-version manifest ## push all images, and write what people install to bin/release/$(VERSION)
-	node build/release.ts '$(VERSION)' $(NAME) "$$(tail -n 1 bin/image/pushed)" $(SOURCE_DATE_EPOCH)
+image-digests: ## take the newest images of the same tags for Dockerfile.in; needs docker with buildx
+	for image in $$(grep -o '[^ ]*:[^ ]*@sha256' Dockerfile.in | sed 's/@.*//' | sort -u); do \
+	    digest=$$(docker buildx imagetools inspect --format='{{.Manifest.Digest}}' $$image) && sed -i "s|$$image@[^ ]*|$$image@$$digest|" Dockerfile.in || exit; \
+	done
+
+stand-ins: ## build stand-ins for the images that Dockerfile.in names, where no registry can be reached; needs Debian and root
+	@$(SETUP) image
+	build/stand-ins.sh $(BUILDER) $(ARCH)
+
+release: need-version manifest all-build ## push all images, and write what people install to bin/release/$(VERSION)
+	node build/release.ts '$(VERSION)' $(NAME) "$$(tail -n 1 bin/image/pushed)" $(SOURCE_DATE_EPOCH) $(ALL_ARCH)
 
 check: setup $(VALIDATOR) ## run lint and unit tests, side by side: some 70 seconds on 2 cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target SETUP=true unit lint
@@ -164,9 +186,6 @@ cluster-up: setup-cluster $(VALIDATOR) ## start a Kubernetes of two nodes on thi
 
 cluster-down: ## remove what cluster-up started, also after a crash
 	@node test/cluster/local/down.ts
-
-debian-lock: ## take the newest packages of Debian for the image; needs apt
-	sh build/image/lock.sh trixie
 
 lint: setup $(VALIDATOR) ## check only format, lint rules and types, and that nothing is unused
 	biome ci --colors=off --error-on-warnings .
@@ -215,17 +234,16 @@ $(VALIDATOR): schemas/ip-masq-config.schema.json build/compile-schema.ts | setup
 $(BIN): $(SOURCES) $(VALIDATOR) build/bundle.ts build/code-cache.ts build/launch.ts build/native-module.ts build/sources.ts package-lock.json bin/.version | setup
 	node build/bundle.ts $(VERSION)
 
-$(ALL_ARCH:%=build-%): build-%: FORCE
-	@$(MAKE) --no-print-directory context ARCH=$*
+$(ALL_ARCH:%=build-%): build-%: bin/image/Dockerfile
+	rm -rf bin/image/$*
+	$(BUILD) --platform=linux/$* --target=files --output=type=local,dest=bin/image/$* .
 
-$(ALL_ARCH:%=container-%): container-%: FORCE
-	@$(MAKE) --no-print-directory container ARCH=$*
+$(ALL_ARCH:%=container-%): container-%: bin/image/Dockerfile
+	$(BUILD) --platform=linux/$* --tag=$(NAME)-$*:$(VERSION) .
 
-context: setup $(VALIDATOR)
-	@$(SETUP) image
-	@# To compile the agent for another architecture needs its Node.js, which QEMU runs.
-	@$(if $(filter-out $(OWN_ARCH),$(ARCH)),$(SETUP) other)
-	node build/image/stage.ts $(ARCH) '$(VERSION)' $(SOURCE_DATE_EPOCH) $(REVISION:%=revision=%) $(SOURCE:%=source='%')
+bin/image/Dockerfile: FORCE
+	@mkdir -p $(@D)
+	@sed $(FILL_IN) Dockerfile.in >$@
 
 # The fallback of VERSION, a commit, is no version to install.
 need-version:

@@ -8,7 +8,7 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, writeFileSy
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build, type Metafile, type Plugin, transformSync } from 'esbuild';
-import { LOADER, withCompiledCode } from './code-cache.ts';
+import { LOADER, type Pack, withCompiledCode } from './code-cache.ts';
 import { interpreterLine } from './launch.ts';
 import { nativeModule } from './native-module.ts';
 import { sourcesOf } from './sources.ts';
@@ -69,16 +69,18 @@ interface Bundle {
   readonly file: string;
   /** The interpreter in the first line of the program, with its arguments. */
   readonly interpreter: string;
-  /** The command of the Node.js that will run it. If absent, it is one file for any Node.js, and starts slower. */
-  readonly node?: readonly string[];
+  /** Makes the content of `.bundle`. If absent, the agent is one file for any Node.js, and starts slower. */
+  readonly pack?: Pack;
   /** The oldest Node.js whose syntax it may use. */
   readonly oldest?: string;
+  /** The commit that the command `version` tells. If absent, that of the sources. */
+  readonly commit?: string;
 }
 
 /** Writes the agent as an executable file, and as `.bundle` beside it what that loads. Returns esbuild's list of its parts. */
 export async function bundle(options: Bundle): Promise<Metafile> {
-  const { file, interpreter, node } = options;
-  const { body, content, metafile } = await (node === undefined ? wholly(options) : inParts(options, node));
+  const { file, interpreter, pack } = options;
+  const { body, content, metafile } = await (pack === undefined ? wholly(options) : inParts(options, pack));
   // Overrides the project's package.json, which makes files without an extension ES modules.
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(`${dirname(file)}/package.json`, '{"type":"commonjs"}\n');
@@ -89,7 +91,7 @@ export async function bundle(options: Bundle): Promise<Metafile> {
 
 interface Output {
   readonly body: string;
-  readonly content?: Buffer;
+  readonly content?: Buffer | string;
   readonly metafile: Metafile;
 }
 
@@ -99,7 +101,7 @@ async function wholly(options: Bundle): Promise<Output> {
 }
 
 /** So that each command loads only what it needs. */
-async function inParts(options: Bundle, node: readonly string[]): Promise<Output> {
+async function inParts(options: Bundle, pack: Pack): Promise<Output> {
   // The signals come before all that takes time to load.
   const entries = ['signals', 'main'];
   const splitting = { format: 'esm', splitting: true, chunkNames: '[name]-[hash]' } as const;
@@ -112,7 +114,7 @@ async function inParts(options: Bundle, node: readonly string[]): Promise<Output
     parts.set(name, part.set(`./${basename(path)}`, compact(commonModule(text))));
   }
   const names = entries.map((name) => `./${name}.js`);
-  return { body: LOADER, content: withCompiledCode(names, parts, node), metafile };
+  return { body: LOADER, content: pack(names, parts), metafile };
 }
 
 /**
@@ -160,7 +162,8 @@ function partsOf({ outputs }: Metafile): (file: string) => string {
   };
 }
 
-function compile({ version, oldest = 'node24' }: Bundle, how: BuildOptions, ...entries: readonly string[]) {
+function compile(options: Bundle, how: BuildOptions, ...entries: readonly string[]) {
+  const { version, oldest = 'node24', commit = commitOfSources() } = options;
   return build({
     ...how,
     absWorkingDir: root,
@@ -177,7 +180,7 @@ function compile({ version, oldest = 'node24' }: Bundle, how: BuildOptions, ...e
       BUNDLED: 'true',
       'import.meta.dirname': '__dirname',
       'process.env.IP_MASQ_AGENT_VERSION': JSON.stringify(version),
-      'process.env.IP_MASQ_AGENT_COMMIT': JSON.stringify(commit()),
+      'process.env.IP_MASQ_AGENT_COMMIT': JSON.stringify(commit),
     },
   });
 }
@@ -189,7 +192,7 @@ function replace(file: string, content: string | Buffer, mode: number): void {
   renameSync(`${file}.tmp`, file);
 }
 
-function commit(): string {
+function commitOfSources(): string {
   try {
     return execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
   } catch {
@@ -202,7 +205,7 @@ if (import.meta.main) {
   const file = join(root, 'bin/ip-masq-agent');
   // The Node.js that builds is the one that the lockfile pins.
   const interpreter = interpreterLine(process.execPath);
-  const metafile = await bundle({ version, file, interpreter, node: [process.execPath] });
+  const metafile = await bundle({ version, file, interpreter, pack: withCompiledCode });
   const sources = sourcesOf(root, Object.keys(metafile.inputs));
   writeFileSync(`${file}.meta.json`, JSON.stringify({ sources }));
   const native = join(root, nativeModule(process.arch));

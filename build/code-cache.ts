@@ -1,4 +1,10 @@
+/**
+ * Adds V8's compiled code to a bundle. Run as a program it does that in the place of `packedTexts`, which has written FILE: the image
+ * for another CPU is bundled here, and compiled by its own Node.js.
+ * Usage: node build/code-cache.ts FILE
+ */
 import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 /** The length of the index is in the first bytes of a bundle. */
 const HEAD_BYTES = 8;
@@ -70,20 +76,22 @@ const FLAG_HASH = [12, 16] as const;
 type Modules = ReadonlyMap<string, string>;
 
 /**
- * The file that the loader reads.
+ * Makes a file of the bundle.
  *
  * @param entries the modules to start with, one after the other
  * @param modulesOf the modules of each part
- * @param node the command of the Node.js that will run it
  */
-export function withCompiledCode(
-  entries: readonly string[],
-  modulesOf: ReadonlyMap<string, Modules>,
-  node: readonly string[],
-): Buffer {
+export type Pack = (entries: readonly string[], modulesOf: ReadonlyMap<string, Modules>) => Buffer | string;
+
+/** What this file as a program makes the bundle of. */
+export const packedTexts: Pack = (entries, modulesOf) =>
+  JSON.stringify([entries, Array.from(modulesOf, ([name, modules]) => [name, [...modules]])]);
+
+/** The file that the loader reads, for the Node.js that runs this. */
+export function withCompiledCode(...[entries, modulesOf]: Parameters<Pack>): Buffer {
   const texts = Array.from(modulesOf.values(), partText);
-  const codes = compile(node, COMPILE_FLAGS, texts);
-  const [empty] = compile(node, [], ['']);
+  const codes = compile(COMPILE_FLAGS, texts);
+  const [empty] = compile([], ['']);
   const partOf: Record<string, string> = {};
   const parts: Record<string, readonly number[]> = {};
   const content: Buffer[] = [];
@@ -120,12 +128,15 @@ function withSum(code: Buffer): Buffer {
   return all;
 }
 
-function compile(
-  [file = '', ...args]: readonly string[],
-  flags: readonly string[],
-  texts: readonly string[],
-): readonly Buffer[] {
+function compile(flags: readonly string[], texts: readonly string[]): readonly Buffer[] {
   const options = { input: JSON.stringify(texts), env: {}, maxBuffer: 64 * 1024 * 1024 };
-  const printed = execFileSync(file, [...args, ...flags, '-e', COMPILE], options).toString();
+  const printed = execFileSync(process.execPath, [...flags, '-e', COMPILE], options).toString();
   return JSON.parse(printed).map((code: string) => Buffer.from(code, 'base64'));
+}
+
+if (import.meta.main) {
+  const [file = ''] = process.argv.slice(2);
+  const [entries, parts]: [string[], [string, [string, string][]][]] = JSON.parse(readFileSync(file, 'utf8'));
+  const modulesOf = new Map(parts.map(([name, modules]) => [name, new Map(modules)]));
+  writeFileSync(file, withCompiledCode(entries, modulesOf));
 }

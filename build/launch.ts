@@ -45,11 +45,6 @@ ${assignments(ENVIRONMENT)} exec "$lib/node" ${NODE_FLAGS.join(' ')} "$lib/ip-ma
 `;
 }
 
-/** The environment of the image: it has no env(1), so the agent, and the commands in its pod, take Node's flags from here. */
-export function imageEnvironment(): Readonly<Record<string, string>> {
-  return { NODE_OPTIONS: NODE_FLAGS.join(' '), ...ENVIRONMENT };
-}
-
 function assignments(environment: Readonly<Record<string, string>>): string {
   return Object.entries(environment)
     .map(([name, value]) => `${name}=${value}`)

@@ -1,9 +1,9 @@
 /**
  * Writes what people install to bin/release/VERSION, after `make manifest` has pushed the images: the manifest for kubectl
  * with the image's digest, the Helm chart, alerts, dashboard, the plugin of kubectl, an archive with the command for each
- * architecture, bills of materials, checksums.
- * Usage: node build/release.ts VERSION IMAGE DIGEST SECONDS, where IMAGE has no tag, and SECONDS since the epoch are the time of
- * the build.
+ * architecture, which vulnerabilities of Node.js do not affect the agent, checksums.
+ * Usage: node build/release.ts VERSION IMAGE DIGEST SECONDS ARCH..., where IMAGE has no tag, and SECONDS since the epoch are the time
+ * of the build.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -21,18 +21,16 @@ import {
 import { join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { bundle } from './bundle.ts';
-import { sbomWithoutDebian } from './image/sbom.ts';
 import { installManifest } from './install-manifest.ts';
 import { launcherScript } from './launch.ts';
+import { vulnerabilityReport } from './openvex.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const EXAMPLES = join(ROOT, 'examples');
 
-const SBOM = 'agent/usr/share/sbom/ip-masq-agent.cdx.json';
-
-const [version = '', image = '', digest = '', seconds = ''] = process.argv.slice(2);
+const [version = '', image = '', digest = '', seconds = '', ...architectures] = process.argv.slice(2);
 if (!/^sha256:[0-9a-f]{64}$/.test(digest) || !/^\d+$/.test(seconds))
-  throw new Error('usage: release.ts VERSION IMAGE sha256:… SECONDS');
+  throw new Error('usage: release.ts VERSION IMAGE sha256:… SECONDS ARCH…');
 
 const releases = join(ROOT, 'bin/release');
 const target = join(releases, version);
@@ -50,13 +48,8 @@ try {
   copyFileSync(join(EXAMPLES, 'prometheus/rules.yaml'), join(dir, 'prometheus-rules.yaml'));
   copyFileSync(join(EXAMPLES, 'grafana/ip-masq-agent.json'), join(dir, 'grafana-dashboard.json'));
   await writePlugin('kubectl-ip_masq');
-  for (const architecture of ['amd64', 'arm64']) {
-    const layers = join(ROOT, 'bin/image', architecture, 'layers');
-    const ofImage = join(dir, `ip-masq-agent-image-${version}-linux-${architecture}`);
-    copyFileSync(join(layers, SBOM), `${ofImage}.cdx.json`);
-    writeFileSync(`${ofImage}.licences.txt`, licencesOf(layers));
-    writeArchive(`ip-masq-agent-${version}-linux-${architecture}`, layers);
-  }
+  writeFileSync(join(dir, 'ip-masq-agent.openvex.json'), vulnerabilityReport(Number(seconds)));
+  for (const architecture of architectures) writeArchive(architecture);
   const sums = readdirSync(dir)
     .toSorted()
     .map((name) => `${sha256(join(dir, name))}  ${name}\n`);
@@ -69,21 +62,6 @@ try {
 }
 console.log(relative(process.cwd(), target));
 
-/** The licences of what is in the image: those of npm's packages, then those of Debian's. */
-function licencesOf(layers: string): string {
-  const documents = join(layers, 'debian/usr/share');
-  const texts = ['doc', 'common-licenses'].flatMap((folder) =>
-    readdirSync(join(documents, folder))
-      .toSorted()
-      .map((name) => join(documents, folder, name, folder === 'doc' ? 'copyright' : '')),
-  );
-  const own = join(layers, 'agent/usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES');
-  const titled = texts.map(
-    (file) => `\n${'='.repeat(78)}\n${relative(layers, file)}\n\n${readFileSync(file, 'utf8')}`,
-  );
-  return [readFileSync(own, 'utf8'), ...titled].join('');
-}
-
 /** The command as one file for the Node.js of an operator's machine. */
 async function writePlugin(name: string): Promise<void> {
   const file = join(work, name);
@@ -91,20 +69,22 @@ async function writePlugin(name: string): Promise<void> {
   copyFileSync(file, join(dir, name));
 }
 
-/** Packs the command, its Node.js and its licences from the layers of the image, so that only the version decides the bytes. */
-function writeArchive(name: string, layers: string): void {
+/** Packs the command, its Node.js, licences and bill of materials as the image has them, so that only the version decides the bytes. */
+function writeArchive(architecture: string): void {
+  const name = `ip-masq-agent-${version}-linux-${architecture}`;
   const tree = join(work, name);
-  const lib = join(tree, 'lib/ip-masq-agent');
-  const share = join(tree, 'share');
-  for (const path of [join(tree, 'bin'), lib, join(share, 'sbom')]) mkdirSync(path, { recursive: true });
+  const [node, agent] = ['node', 'agent'].map((layer) => join(ROOT, 'bin/image', architecture, layer, 'usr'));
+  for (const [from, to] of [
+    [`${node}/bin/node`, 'lib/ip-masq-agent/node'],
+    [`${node}/lib`, 'lib'],
+    [`${agent}/lib`, 'lib'],
+    [`${node}/share`, 'share'],
+    [`${agent}/share`, 'share'],
+  ] as const)
+    cpSync(from, join(tree, to), { recursive: true });
+  mkdirSync(join(tree, 'bin'));
   writeFileSync(join(tree, 'bin/ip-masq-agent'), launcherScript());
   chmodSync(join(tree, 'bin/ip-masq-agent'), 0o755);
-  copyFileSync(join(layers, 'node/usr/bin/node'), join(lib, 'node'));
-  for (const layer of ['node', 'agent'])
-    cpSync(join(layers, layer, 'usr/lib/ip-masq-agent'), lib, { recursive: true });
-  cpSync(join(layers, 'agent/usr/share/doc'), join(share, 'doc'), { recursive: true });
-  const sbom = readFileSync(join(layers, SBOM), 'utf8');
-  writeFileSync(join(share, 'sbom/ip-masq-agent.cdx.json'), sbomWithoutDebian(sbom));
   pack(name, `${name}.tar.gz`);
 }
 

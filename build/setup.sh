@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing for `make test`: system tools from Debian's packages, npm packages from the lockfile. With the
 # argument `all` it also installs what is missing for `make test-more`, with `cluster` for a Kubernetes on this machine, with
-# `kernels` for virtual machines, with `image` to build an image, with `other` for another architecture, and with `skew` nft and iptables of other releases, in bin/tools.
+# `kernels` for virtual machines, with `image` for `make stand-ins`, and with `skew` nft and iptables of other releases, in bin/tools.
 # It says what it does. If nothing is missing, it does nothing. If it is not allowed to install packages, it names what is
 # missing and stops.
 set -eu
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 # Pairs of tool:package or file:package. `unshare`, `nsenter` and `setpriv` are in util-linux, on every Debian.
 wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
-image='skopeo:skopeo strip:binutils curl:curl'
+image='mmdebstrap:mmdebstrap /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring buildah:buildah'
 if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
   wanted="$wanted openssl:openssl containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins
   dockerd:docker.io docker:docker.io docker-registry:docker-registry
@@ -26,15 +26,8 @@ fi
 if [ "${1:-}" = image ]; then
   wanted="$wanted $image"
 fi
-if [ "${1:-}" = other ] || [ "${1:-}" = all ]; then
-  wanted="$wanted $image qemu-aarch64:qemu-user"
-  case $(uname -m) in
-    aarch64) wanted="$wanted x86_64-linux-gnu-strip:binutils-x86-64-linux-gnu" ;;
-    *) wanted="$wanted aarch64-linux-gnu-strip:binutils-aarch64-linux-gnu" ;;
-  esac
-fi
 if [ "${1:-}" = all ]; then
-  wanted="$wanted prometheus:prometheus promtool:prometheus chromium:chromium
+  wanted="$wanted $image curl:curl prometheus:prometheus promtool:prometheus chromium:chromium
   dockerd:docker.io docker:docker.io docker-registry:docker-registry
   pre-commit:pre-commit git:git shellcheck:shellcheck
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"

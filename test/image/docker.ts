@@ -1,7 +1,6 @@
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { access, constants, readFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createBox, createNeighbour, type HeldBox } from '../lab/box.ts';
 import { CGROUPS, removeCgroups } from '../lab/cgroups.ts';
@@ -11,16 +10,10 @@ import { temporaryDirectory } from '../lab/volume.ts';
 /** A Docker of its own. Its network of the host is that of the node: what `hostNetwork: true` gives to a pod. */
 export interface Docker extends AsyncDisposable {
   readonly node: HeldBox;
-  /** The client, as a program. */
-  readonly client: string;
-  /** For programs that are to reach it. */
-  readonly env: Environment;
   /** Runs the client to its end. */
   run(...args: string[]): Promise<RunResult>;
   /** The output of the client, which must succeed, without white space around it. */
   must(...args: string[]): Promise<string>;
-  /** The most memory that a container has used, in bytes, as its limit counts it. */
-  peakMemory(id: string): Promise<number>;
 }
 
 const PATIENCE_MS = 120_000;
@@ -66,19 +59,16 @@ export async function startDocker(): Promise<Docker> {
     await once(child, 'exit');
   });
   const env = { ...node.env, DOCKER_HOST: host, HOME: dir };
-  const client = await clientFor(env, () => {
+  await untilItAnswers(env, () => {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`dockerd ended: ${log}`);
     return log;
   });
-  const docker = (...args: string[]) => run({ file: client, args }, env, { timeoutMs: MINUTES_MS });
+  const docker = (...args: string[]) => run({ file: 'docker', args }, env, { timeoutMs: MINUTES_MS });
   const owned = stack.move();
   return {
     node,
-    client,
-    env,
     run: docker,
     must: async (...args) => (await succeed(docker(...args))).trim(),
-    peakMemory: (id) => peakMemory(cgroup, id),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -105,34 +95,12 @@ function daemonFlags(dir: string, host: string, cgroup: string): readonly string
   ];
 }
 
-/** Waits until the daemon answers. Of several clients on the path the one of its own version knows it best. */
-async function clientFor(env: Environment, alive: () => string): Promise<string> {
-  const dirs = [...new Set((env['PATH'] ?? '').split(':'))];
-  const clients = dirs.map((dir) => join(dir, 'docker')).filter((file) => existsSync(file));
-  const [first] = clients;
-  if (first === undefined) throw new Error('there is no docker on the path');
+/** Waits until the daemon answers. */
+async function untilItAnswers(env: Environment, alive: () => string): Promise<void> {
   for (const deadline = Date.now() + PATIENCE_MS; ; await delay(50)) {
     const log = alive();
-    const { code, stderr } = await run({ file: first, args: ['info'] }, env);
-    if (code === 0) break;
+    const { code, stderr } = await run({ file: 'docker', args: ['info'] }, env);
+    if (code === 0) return;
     if (Date.now() > deadline) throw new Error(`dockerd does not answer: ${stderr}${log}`);
   }
-  for (const file of clients) {
-    const args = ['version', '--format={{eq .Client.Version .Server.Version}}'];
-    if ((await run({ file, args }, env)).stdout.trim() === 'true') return file;
-  }
-  return first;
-}
-
-/** cgroup v1 has a directory for each controller, v2 one for all. */
-async function peakMemory(cgroup: string, id: string): Promise<number> {
-  const files = [
-    `${CGROUPS}/memory/${cgroup}/${id}/memory.max_usage_in_bytes`,
-    `${CGROUPS}/${cgroup}/${id}/memory.peak`,
-  ];
-  for (const file of files) {
-    const text = await readFile(file, 'utf8').catch(() => undefined);
-    if (text !== undefined) return Number(text);
-  }
-  throw new Error(`none of ${files.join(', ')} is there`);
 }

@@ -7,7 +7,7 @@ import { type Helper, startHelper } from '../lab/helper.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import type { AgentContainer } from './daemonset.ts';
-import { type ImageLab, OWN } from './support.ts';
+import type { ImageLab } from './support.ts';
 
 const BEFORE = { 'ip-masq-cloud': 'nonMasqueradeCIDRs: [10.0.0.0/8, "fd00:a::/32"]\n' };
 const AFTER = { 'ip-masq-operator': 'nonMasqueradeCIDRs: [198.18.0.0/15, "fd00:b::/32"]\n' };
@@ -71,7 +71,7 @@ export function running(get: () => ImageLab): void {
   };
 
   for (const [name, { args, hasNetlink, listings }] of Object.entries(DATAPLANES)) {
-    it(`keeps the rules of both families with ${name}, follows the files, and leaves the rules at its end`, async (t) => {
+    it(`keeps the rules of both families with ${name}, follows the files, and leaves the rules at its end`, async () => {
       const start = name === 'nftables' ? get().startNftables : get().start;
       await using agent = await start(BEFORE, '--enable-ipv6', '--vanished-grace=0', ...args);
       await ready(agent);
@@ -92,9 +92,6 @@ export function running(get: () => ImageLab): void {
       );
       assert.doesNotMatch(await listing(listings), /10\.0\.0\.0\/8|fd00:a::/);
 
-      t.diagnostic(
-        `most memory charged: ${Math.round((await get().docker.peakMemory(agent.id)) / 2 ** 20)} MiB`,
-      );
       assert.equal(await stop(agent), '0 false');
       assert.match(await listing(listings), /198\.18\.0\.0\/15[\s\S]*fd00:b::\/32/);
       assert.equal(await readFile(agent.terminationMessage, 'utf8'), '');
@@ -135,7 +132,7 @@ export function running(get: () => ImageLab): void {
   });
 
   it('ends with code 3 if no config directory is mounted, instead of taking its defaults', async () => {
-    const { code, stderr } = await get().docker.run('run', '--rm', '--network=host', get().image(OWN));
+    const { code, stderr } = await get().docker.run('run', '--rm', '--network=host', get().image);
     assert.equal(code, 3);
     assert.match(stderr, /\/etc\/config/);
   });

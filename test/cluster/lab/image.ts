@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeCommandIn, ROOT } from '../../image/make.ts';
-import { OWN } from '../../image/support.ts';
+import { imageVariables, makeCommandIn, OWN, ROOT } from '../../image/make.ts';
 import { run, succeed } from '../../lab/run.ts';
 import { toolEnvironment } from '../local/environment.ts';
 
@@ -19,6 +18,7 @@ const MINUTES_MS = 600_000;
 
 /** What decides about the content of the image. */
 export const IMAGE_INPUTS = [
+  'Dockerfile.in',
   'build',
   'cmd',
   'lib',
@@ -36,7 +36,7 @@ export async function agentImage(): Promise<AgentImage> {
 }
 
 /**
- * Builds the image of a tree as `make container` does, with the tree's own Node.js.
+ * Builds the image of a tree as `make container` does.
  *
  * @param variables more of them, for make
  */
@@ -46,15 +46,14 @@ export async function buildImage(
   ...variables: readonly string[]
 ): Promise<AgentImage> {
   const image = imageOf(version);
-  const PATH = `${join(tree, 'node_modules/.bin')}:${process.env['PATH']}`;
-  const env = { ...toolEnvironment(process.env), PATH };
-  const command = makeCommandIn(tree, '022', 'container', `VERSION=${version}`, ...variables);
-  await succeed(run(command, env, { timeoutMs: MINUTES_MS }));
+  const env = toolEnvironment(process.env);
+  const words = ['container', `VERSION=${version}`, ...(await imageVariables(env)), ...variables];
+  await succeed(run(makeCommandIn(tree, '022', ...words), env, { timeoutMs: MINUTES_MS }));
   await mkdir(IMAGES, { recursive: true });
   await rm(`${image.archive}.tmp`, { force: true });
-  const from = `oci:${join(tree, 'bin/image', OWN, 'oci')}:${version}`;
-  const args = ['copy', '--quiet', from, `docker-archive:${image.archive}.tmp:${image.name}`];
-  await succeed(run({ file: 'skopeo', args }, env, { timeoutMs: MINUTES_MS }));
+  const to = `docker-archive:${image.archive}.tmp:${image.name}`;
+  const args = ['push', '--quiet', `localhost/ip-masq-agent-${OWN}:${version}`, to];
+  await succeed(run({ file: 'buildah', args }, env, { timeoutMs: MINUTES_MS }));
   await rename(`${image.archive}.tmp`, image.archive);
   return image;
 }

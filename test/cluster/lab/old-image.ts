@@ -1,15 +1,12 @@
-import { cp, mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ROOT } from '../../image/make.ts';
-import { type Environment, run, succeed } from '../../lab/run.ts';
+import { ownEnvironment, ROOT } from '../../image/make.ts';
+import { run, succeed } from '../../lab/run.ts';
 import { type AgentImage, buildImage, builtImage } from './image.ts';
 
 /** There is no release yet. This one is the first whose image is built as it is today. */
 const UNTIL_RELEASED = '688f8807';
 const TREES = join(ROOT, 'bin/cluster/trees');
-/** Debian's packages: those of both versions of the lockfile stay there, with their sums. */
-const PACKAGES = 'bin/debian';
-const MINUTES_MS = 600_000;
 
 /** Builds the image of the last release from its commit, once. Undefined if this clone does not have the commit. */
 export async function oldAgentImage(): Promise<AgentImage | undefined> {
@@ -35,25 +32,17 @@ async function lastRelease(): Promise<string> {
   return tag ? (await succeed(git('rev-list', '--max-count=1', tag))).trim() : UNTIL_RELEASED;
 }
 
-/** The files of a commit, with the npm packages of its lockfile. */
+/** The files of a commit. */
 async function checkOut(commit: string, tree: string): Promise<void> {
   await rm(tree, { recursive: true, force: true });
   await mkdir(tree, { recursive: true });
   const archive = join(tree, 'tree.tar');
   await succeed(git('archive', `--output=${archive}`, commit));
-  await succeed(run({ file: 'tar', args: ['--extract', `--file=${archive}`, `--directory=${tree}`] }, own()));
-  await succeed(run({ file: 'make', args: ['-C', tree, 'setup'] }, own(), { timeoutMs: MINUTES_MS }));
-  await cp(join(ROOT, PACKAGES), join(tree, PACKAGES), { recursive: true });
+  await succeed(
+    run({ file: 'tar', args: ['--extract', `--file=${archive}`, `--directory=${tree}`] }, ownEnvironment()),
+  );
 }
 
 function git(...args: readonly string[]) {
-  return run({ file: 'git', args: ['-C', ROOT, ...args] }, own());
-}
-
-/** npm needs the user's own settings, and make nothing of a make that this may run in. */
-function own(): Environment {
-  const given = Object.entries(process.env).flatMap(([name, value]) =>
-    value === undefined || /^(?:MAKE|MFLAGS|NODE_TEST_)/.test(name) ? [] : [[name, value] as const],
-  );
-  return Object.fromEntries(given);
+  return run({ file: 'git', args: ['-C', ROOT, ...args] }, ownEnvironment());
 }

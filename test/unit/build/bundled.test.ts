@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
 import { bundle } from '../../../build/bundle.ts';
-import { bundledPackages } from '../../../build/image/components.ts';
+import { bundledPackages } from '../../../build/licences.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
 
 it('the bundle holds the packages that the reference names', async () => {

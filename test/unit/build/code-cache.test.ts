@@ -12,7 +12,7 @@ console.log(JSON.stringify([isPrecompiled(), operands()]));`;
 function build(main: string): Buffer {
   const other = 'exports.operands = () => process.argv.slice(2);';
   const parts = { first: new Map([['./main.js', main]]), second: new Map([['./other.js', other]]) };
-  return withCompiledCode(['./main.js'], new Map(Object.entries(parts)), [process.execPath]);
+  return withCompiledCode(['./main.js'], new Map(Object.entries(parts)));
 }
 
 const built = build(MAIN);
