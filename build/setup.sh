@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 # Pairs of tool:package or file:package. `unshare`, `nsenter` and `setpriv` are in util-linux, on every Debian.
 wanted='iptables-nft:iptables iptables-legacy:iptables ip6tables-nft:iptables nft:nftables ip:iproute2
 unshare:util-linux nsenter:util-linux setpriv:util-linux'
-image='mmdebstrap:mmdebstrap /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring buildah:buildah'
+image='mmdebstrap:mmdebstrap arch-test:arch-test /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring buildah:buildah'
 if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
   wanted="$wanted openssl:openssl containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins
   dockerd:docker.io docker:docker.io docker-registry:docker-registry

@@ -43,6 +43,13 @@ const slower = [false, ['a b']];
 describe('a bundle with compiled code', () => {
   it('is run from it', async () => assert.deepEqual(await printed(built), precompiled));
 
+  it('has a clock with one beginning', async () => {
+    const origins = `const first = performance.timeOrigin;
+for (const end = process.uptime() + 0.01; process.uptime() < end; );
+console.log(JSON.stringify(performance.timeOrigin - first));`;
+    assert.equal(await printed(build(origins)), 0);
+  });
+
   it('has the same bytes in each build', () => assert.ok(build(MAIN).equals(built)));
 
   it('runs without it if that of any part is damaged, wherever that is', async () => {
