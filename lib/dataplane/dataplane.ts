@@ -45,8 +45,11 @@ export interface Dataplane {
    * changed singly can be replaced
    */
   observe(family: Family, rewrite?: boolean): Promise<Observed>;
-  /** Reads the counts of a policy's rules in the kernel; fails with `raced` if the rules change meanwhile. */
-  count(policy: Policy): Promise<Counts>;
+  /**
+   * Reads the counts of a policy's rules, or elements of sets, in the kernel. Those that say the same of one config file, and those
+   * without an entry, begin again together.
+   */
+  count(policy: Policy): Promise<readonly EntryCount[]>;
   /** Whether events of nf_tables tell of changes: its rules are there, and netlink has not failed for good. */
   readonly hearsChanges: boolean;
 }
@@ -165,22 +168,7 @@ export interface KernelVerdict extends Pick<VerdictRange, 'as' | 'kernelRule'> {
   readonly verdict: Verdict;
 }
 
-export interface Counts {
-  /**
-   * Another number if all rules were made again, so that their counts began at zero: how often this process has written them
-   * (iptables), or the handle of their table (nftables). It tells nothing but whether it is the same.
-   */
-  readonly incarnation: number;
-  readonly rules: readonly RuleCount[];
-}
-
-/** What one rule, or one element of a set, has counted since it was made. */
-export interface RuleCount extends EntryCount {
-  /** Names the rule as long as it stays, and its count goes on. */
-  readonly ruleId: string;
-}
-
-/** First packets of connections. */
+/** First packets of connections that one rule, or one element of a set, has counted since it was made. */
 export interface EntryCount {
   /** Undefined for destinations that no entry holds, and, if not masqueraded, for packets from elsewhere. */
   readonly entry: Entry | undefined;

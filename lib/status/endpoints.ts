@@ -50,15 +50,16 @@ function eachSecond<Answer>(make: () => Answer): () => Answer {
   };
 }
 
-/** Reads the counts of the kernel, and adds the growth since the last reading. */
+/** Reads the counts of the kernel. */
 async function readCounts({ status, counts, families }: Endpoints): Promise<void> {
   const { dataplane } = status;
   if (dataplane === undefined) return;
   const reading = Promise.all(
     families.map(async (family) => {
       const policy = status.families.get(family)?.policy;
-      if (policy !== undefined) status.onCounts(family, await counts.takeGrowth(dataplane, policy));
+      if (policy !== undefined) await counts.read(dataplane, policy);
     }),
   );
   await Promise.race([reading, delay(COUNT_TIMEOUT_MS, undefined, { ref: false })]);
+  status.onCounts(counts.byFamily);
 }

@@ -4,11 +4,11 @@ import { configHash, refusedHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { emptyFilesOf } from '../config/load.ts';
 import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
-import { type Dataplane, DIFFERENCES } from '../dataplane/dataplane.ts';
+import { type Dataplane, DIFFERENCES, type EntryCount } from '../dataplane/dataplane.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import { addressRequests, bestAddresses, type Family, type Policy } from '../policy/policy.ts';
+import type { Origin } from '../text/origin.ts';
 import type { Metrics } from './metrics.ts';
-import { type ConfigFileCount, originName } from './packet-counts.ts';
 
 /** How many addresses are found, in words; the last is for any more. */
 const FOUND = ['none', 'one', 'several'] as const;
@@ -76,26 +76,12 @@ export function recordSync(
  * A family has got another policy.
  *
  * @param all the policies of all families now
- * @param counted the config files with counters of their own
  */
-export function recordPolicy(
-  metrics: Metrics,
-  { family, from, entries }: Policy,
-  all: readonly Policy[],
-  counted: Set<string>,
-): void {
-  if (from.length > 0) metrics.add('connections_from_elsewhere_total', { family }, 0);
-  else metrics.remove('connections_from_elsewhere_total', { family });
+export function recordPolicy(metrics: Metrics, { family, entries }: Policy, all: readonly Policy[]): void {
   metrics.replace('masquerade_address_ranges', all.flatMap(addressRanges));
   for (const verdict of ['not_masqueraded', 'masqueraded'] as const) {
     const count = entries.filter((entry) => entry.verdict === verdict).length;
     metrics.set('config_entries', { family, verdict }, count);
-  }
-  const files = new Set(entries.map(({ origin }) => originName(origin)));
-  for (const file of counted) {
-    if (files.has(file)) continue;
-    metrics.remove('not_masqueraded_connections_total', { family, file });
-    counted.delete(file);
   }
 }
 
@@ -113,23 +99,29 @@ export function recordForeignRules(metrics: Metrics, findings: readonly ForeignF
   metrics.replace('accepted_foreign_rules', rules(true));
 }
 
-/** @param counted gets the config files with counters of their own */
-export function recordCounts(
-  metrics: Metrics,
-  family: Family,
-  counts: readonly ConfigFileCount[],
-  counted: Set<string>,
-): void {
-  for (const { file, countedAs, packets } of counts) {
-    const count = Number(packets);
-    if (countedAs === 'masqueraded') metrics.add('masqueraded_connections_total', { family }, count);
-    else if (countedAs === 'invalid') metrics.add('invalid_packets_total', { family }, count);
-    else if (file === undefined) metrics.add('connections_from_elsewhere_total', { family }, count);
-    else {
-      counted.add(file);
-      metrics.add('not_masqueraded_connections_total', { family, file }, count);
+const COUNTED = [
+  'masqueraded_connections_total',
+  'not_masqueraded_connections_total',
+  'connections_from_elsewhere_total',
+  'invalid_packets_total',
+] as const;
+
+export function recordCounts(metrics: Metrics, counts: ReadonlyMap<Family, readonly EntryCount[]>): void {
+  for (const name of COUNTED) metrics.clear(name);
+  for (const [family, some] of counts)
+    for (const { entry, countedAs, packets } of some) {
+      const count = Number(packets);
+      const file = entry && originName(entry.origin);
+      if (countedAs === 'masqueraded') metrics.add('masqueraded_connections_total', { family }, count);
+      else if (countedAs === 'invalid') metrics.add('invalid_packets_total', { family }, count);
+      else if (file === undefined) metrics.add('connections_from_elsewhere_total', { family }, count);
+      else metrics.add('not_masqueraded_connections_total', { family, file }, count);
     }
-  }
+}
+
+/** The config file of an origin, or what a default follows, such as `RFC 3927`. */
+function originName(origin: Origin): string {
+  return origin.kind === 'file' ? origin.configFile : origin.basis;
 }
 
 function ruleCounts(findings: readonly ForeignFinding[]) {

@@ -146,7 +146,10 @@ export const METRICS = {
     [],
     'Connections that the kernel has refused or forgotten early because connection tracking was full, since the first scrape.',
   ),
-  masqueraded_connections_total: counter(['family'], 'New connections that are masqueraded.'),
+  masqueraded_connections_total: counter(
+    ['family'],
+    'New connections that are masqueraded. The kernel counts these, and what is left alone, from zero when the agent writes rules.',
+  ),
   not_masqueraded_connections_total: counter(
     ['family', 'file'],
     'New connections that are not masqueraded, by the config file that asks for it.',
@@ -198,7 +201,7 @@ export class Metrics {
       const name = METRIC_PREFIX + suffix;
       const buckets = type === 'histogram' && { buckets: BUCKETS };
       new KINDS[type]({ name, help, labelNames: [...labels], registers: [this.#registry], ...buckets });
-      if (type === 'gauge') this.#clear(suffix);
+      if (type === 'gauge') this.clear(suffix as Named<'gauge'>);
     }
     measureProcess(this.#registry);
   }
@@ -211,25 +214,20 @@ export class Metrics {
     this.#named<Gauge>(name).set(shown(labels), value);
   }
 
-  /** Ends the series of a counter that has these labels. */
-  remove<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>): void {
-    this.#named<Counter>(name).remove(shown(labels));
-  }
-
   /** Sets a gauge for these labels, and removes all other labels of it. */
   replace<Name extends Named<'gauge'>>(
     name: Name,
     values: readonly { readonly labels: Labels<Name>; readonly value: number }[],
   ): void {
-    this.#clear(name);
+    this.clear(name);
     for (const { labels, value } of values) this.set(name, labels, value);
   }
 
   /** Removes all series. prom-client gives a gauge without labels the value 0, which nobody has measured. */
-  #clear(name: string): void {
-    const gauge = this.#named<Gauge>(name);
-    gauge.reset();
-    if (METRICS[name as Named<'gauge'>].labels.length === 0) gauge.remove();
+  clear<Name extends Named<'counter' | 'gauge'>>(name: Name): void {
+    const metric = this.#named<Counter | Gauge>(name);
+    metric.reset();
+    if (METRICS[name].labels.length === 0) metric.remove();
   }
 
   /** Adds a duration, in seconds, to a histogram. */

@@ -4,7 +4,7 @@ import type { FamilySyncEvent, Observer, ReconcileEvent } from '../agent/observe
 import type { RetryableError } from '../agent/retry.ts';
 import { configHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
-import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Dataplane, EntryCount } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { ForeignFinding } from '../foreign/find.ts';
 import type { ConntrackTable } from '../node/conntrack-table.ts';
@@ -13,7 +13,6 @@ import type { Family } from '../policy/policy.ts';
 import { programs } from '../text/programs.ts';
 import * as events from './event-metrics.ts';
 import { OutOfSync } from './out-of-sync.ts';
-import type { ConfigFileCount } from './packet-counts.ts';
 import type { Recorder } from './recorder.ts';
 import type { Build, FamilyStatus, InvalidConfig, Status } from './status.ts';
 
@@ -34,8 +33,6 @@ export class StatusObserver implements Observer, Status {
   readonly #recorder: Recorder;
   /** What connection tracking had dropped at the last reading. */
   #dropped: number | undefined;
-  /** Config files with counters of their own. */
-  readonly #counted: Readonly<Record<Family, Set<string>>> = { IPv4: new Set(), IPv6: new Set() };
 
   constructor(recorder: Recorder, build: Build) {
     this.#recorder = recorder;
@@ -94,7 +91,7 @@ export class StatusObserver implements Observer, Status {
       if (before === undefined) events.beginAtZero(metrics, family, this.dataplane);
       events.recordSync(metrics, event, now);
       if (policy === before?.policy) return;
-      events.recordPolicy(metrics, policy, policies, this.#counted[family]);
+      events.recordPolicy(metrics, policy, policies);
       if (this.dataplane) metrics.set('rules', { family }, this.dataplane.ruleCount(policy));
     });
   }
@@ -163,9 +160,8 @@ export class StatusObserver implements Observer, Status {
     this.#recorder.record((metrics) => metrics.replace('masqueraded_pod_routes', values));
   }
 
-  /** @param counts since the last call */
-  onCounts(family: Family, counts: readonly ConfigFileCount[]): void {
-    this.#recorder.record((metrics) => events.recordCounts(metrics, family, counts, this.#counted[family]));
+  onCounts(counts: ReadonlyMap<Family, readonly EntryCount[]>): void {
+    this.#recorder.record((metrics) => events.recordCounts(metrics, counts));
   }
 
   #recordBuild(dataplane: string, chosen_by: string): void {

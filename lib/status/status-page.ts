@@ -8,7 +8,7 @@ import { nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { readiness } from './health.ts';
-import { countKey, type PacketCounts } from './packet-counts.ts';
+import type { PacketCounts } from './packet-counts.ts';
 import { type AgentState, agentState, type StatusContext, time } from './state.ts';
 import type { FamilyStatus } from './status.ts';
 
@@ -50,7 +50,7 @@ export function statusPage(overview: Overview): string {
     section('Conflicts and checks', problemsHtml(status.loaded?.config.problems ?? [])),
     section('Foreign rules', foreignHtml(overview)),
     ...[...status.families].map(([family, one]) =>
-      section(`${family} entries`, entriesHtml(one, overview.counts.entries(family))),
+      section(`${family} entries`, entriesHtml(one, overview.counts.byFamily.get(family) ?? [])),
     ),
   ];
   return `<!doctype html>
@@ -144,10 +144,12 @@ function foreignHtml({ status }: Overview): string {
 function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): string {
   const shown = policy.entries.slice(0, MOST_ENTRIES);
   // Counts may belong to an older policy: its entries are other objects with the same keys.
-  const packets = new Map(counts.map((count) => [countKey(count), String(count.packets)]));
+  const packets = new Map<string, bigint>();
+  for (const count of counts)
+    packets.set(countKey(count), (packets.get(countKey(count)) ?? 0n) + count.packets);
   const counted = (entry: EntryCount['entry']) =>
-    packets.get(countKey({ entry, countedAs: entry?.verdict ?? 'masqueraded' })) ?? '';
-  const elsewhere = packets.get(countKey({ entry: undefined, countedAs: 'not_masqueraded' })) ?? '';
+    String(packets.get(countKey({ entry, countedAs: entry?.verdict ?? 'masqueraded' })) ?? '');
+  const elsewhere = String(packets.get(countKey({ entry: undefined, countedAs: 'not_masqueraded' })) ?? '');
   const rows = [
     ...shown.map((entry) => [
       entry.prefix.text,
@@ -162,6 +164,11 @@ function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): s
   ];
   const table = tableHtml(['destination', 'verdict', 'asked for by', 'connections'], rows);
   return `${table}${moreHtml(policy.entries.length - shown.length)}`;
+}
+
+/** A key of an entry without its origin, because entries with equal keys have equal rules. */
+function countKey({ entry, countedAs }: Pick<EntryCount, 'entry' | 'countedAs'>): string {
+  return `${countedAs} ${entry?.prefix.text ?? 'everything else'}`;
 }
 
 /** A table with escaped cells. The first cell names its row; the others name their column for narrow screens. */

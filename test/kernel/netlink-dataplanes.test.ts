@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Counts } from '../../lib/dataplane/dataplane.ts';
+import type { EntryCount } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
@@ -18,8 +18,8 @@ function policy(family: Family, ...cidrs: readonly string[]): Policy {
 }
 
 /** What was counted, by the entry. */
-function packetsOf({ rules }: Counts): Readonly<Record<string, bigint>> {
-  const counted = rules.filter(({ packets }) => packets > 0n);
+function packetsOf(counts: readonly EntryCount[]): Readonly<Record<string, bigint>> {
+  const counted = counts.filter(({ packets }) => packets > 0n);
   return Object.fromEntries(counted.map(({ entry, packets }) => [entry?.prefix.text ?? 'else', packets]));
 }
 

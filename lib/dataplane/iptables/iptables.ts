@@ -6,12 +6,11 @@ import {
   COMMENT_START,
   type Dataplane,
   type Draft,
+  type EntryCount,
   type Plan,
   type Reason,
-  type RuleCount,
   type RuleLocation,
 } from '../dataplane.ts';
-import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { noAnswer, type Requests } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
@@ -68,23 +67,8 @@ export function iptablesDataplane(
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
-  /** Transactions of each family that were begun or have ended, and how many have written all rules again. */
-  const writes = { IPv4: { steps: 0, remakes: 0 }, IPv6: { steps: 0, remakes: 0 } };
-  const bound = (draft: Draft | undefined): Plan | undefined => {
-    if (draft === undefined) return undefined;
-    const { family, script, remakes } = draft;
-    const apply = async () => {
-      const counted = writes[family];
-      counted.steps += 1;
-      try {
-        await tools[family].restore(script);
-        if (remakes) counted.remakes += 1;
-      } finally {
-        counted.steps += 1;
-      }
-    };
-    return { ...draft, apply };
-  };
+  const bound = (draft: Draft | undefined): Plan | undefined =>
+    draft && { ...draft, apply: () => tools[draft.family].restore(draft.script) };
   const readOver = (requests: Requests, family: Family) =>
     readChains(requests, family, chain, options.mostObjects);
   const read = async (family: Family, rewrite: boolean) => {
@@ -119,28 +103,19 @@ export function iptablesDataplane(
             .join(''),
       };
     },
-    async count(policy) {
-      const { family } = policy;
-      const { steps, remakes } = writes[family];
-      const rules = countRules(await readCounts(family), policy, options);
-      if (steps % 2 === 0 && writes[family].steps === steps) return { incarnation: remakes, rules };
-      throw new DataplaneError('raced', 'the rules were changed while they were counted', 'count them again');
-    },
+    count: async (policy) => countRules(await readCounts(policy.family), policy, options),
     get hearsChanges() {
       return netlink?.isUnavailableForGood === false;
     },
   };
 }
 
-/**
- * The counts of the rules that the policy asks for. Mostly the kernel has the texts that the agent has written. Only others of the
- * agent's rules are compared word by word, because that takes ten times as long.
- */
+/** The counts of the rules that the policy asks for. */
 function countRules(
   counted: readonly ObservedRule[],
   policy: Policy,
   options: RuleOptions,
-): readonly RuleCount[] {
+): readonly EntryCount[] {
   const wanted = renderChain(policy, options);
   const byText = new Map(wanted.map((rule) => [`${rule.chain} ${rule.spec}`, rule]));
   let byKey: ReadonlyMap<string, ChainRule> | undefined;
@@ -151,8 +126,7 @@ function countRules(
     return byKey.get(keyOf(rule));
   };
   return counted.flatMap(({ packets = 0n, ...rule }) => {
-    const { spec, entry, verdict } = wantedAs(rule) ?? {};
-    if (spec === undefined || verdict === undefined) return [];
-    return [{ ruleId: spec, entry, countedAs: verdict, packets }];
+    const { entry, verdict } = wantedAs(rule) ?? {};
+    return verdict === undefined ? [] : [{ entry, countedAs: verdict, packets }];
   });
 }

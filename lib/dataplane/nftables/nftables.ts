@@ -1,16 +1,8 @@
 import type { Family } from '../../cidr/address.ts';
-import { formatRange } from '../../cidr/ranges.ts';
 import type { Change } from '../../netlink/change.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import type { Policy } from '../../policy/policy.ts';
-import {
-  BY_FLAG,
-  type Counts,
-  type Dataplane,
-  type Observed,
-  type Reason,
-  type RuleCount,
-} from '../dataplane.ts';
+import { BY_FLAG, type Dataplane, type EntryCount, type Observed, type Reason } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
@@ -19,7 +11,7 @@ import { ALLOW_NETLINK, dataplaneError, lacksChainType } from './failure.ts';
 import { INVALID_CHAIN, SET } from './names.ts';
 import { type Ruleset, readRuleset } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
-import { isOwn, isSameTable, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
+import { isOwn, isSameTable, type Table, type TableChain, type TableRule } from './ruleset.ts';
 import { type PolicyTable, renderTable, tableBlock } from './table.ts';
 import { kernelVerdicts } from './verdict.ts';
 
@@ -120,17 +112,8 @@ export function openNftables(
       return observed(found, generation, rewrite);
     },
     async count(policy) {
-      const before = commits;
       const { table } = await ask((requests) => readRules(requests, policy.family));
-      if (commits !== before)
-        throw new DataplaneError(
-          'raced',
-          'the rules were changed while they were counted',
-          'count them again',
-        );
-      return table !== undefined && isOwn(table)
-        ? countTable(table, renderTable(policy, options))
-        : { incarnation: 0, rules: [] };
+      return table !== undefined && isOwn(table) ? countTable(table, renderTable(policy, options)) : [];
     },
   };
 }
@@ -163,28 +146,23 @@ function needsNetlink(netlink: Netlink | undefined): DataplaneError {
  * The counts of each element and of each rule that counts. Exceptions have no element: they are counted with everything
  * else that is masqueraded.
  */
-function countTable(table: Table, { segments }: PolicyTable): Counts {
-  const { family, handle = 0 } = table;
+function countTable(table: Table, { segments }: PolicyTable): readonly EntryCount[] {
   const set = table.sets.find(({ name }) => name === SET);
   const entries = new Map(segments.map(({ first, last, entry }) => [`${first} ${last}`, entry]));
-  const elements = set?.ranges?.flatMap(({ packets = 0n, ...range }): readonly RuleCount[] => {
-    const entry = entries.get(`${range.first} ${range.last}`);
-    const rule = `${set.handle} ${formatRange(family, range)}`;
-    return entry === undefined ? [] : [{ ruleId: rule, entry, countedAs: 'not_masqueraded', packets }];
+  const elements = set?.ranges?.flatMap(({ first, last, packets = 0n }): readonly EntryCount[] => {
+    const entry = entries.get(`${first} ${last}`);
+    return entry === undefined ? [] : [{ entry, countedAs: 'not_masqueraded', packets }];
   });
   const rules = table.chains.flatMap((chain) =>
-    chain.rules.flatMap((rule): readonly RuleCount[] => {
-      const { packets, handle: number } = rule;
-      const text = `${number} ${ruleText(family, rule)}`;
-      return packets === undefined
-        ? []
-        : [{ ruleId: text, entry: undefined, countedAs: countedAs(chain, rule), packets }];
+    chain.rules.flatMap((rule): readonly EntryCount[] => {
+      const { packets } = rule;
+      return packets === undefined ? [] : [{ entry: undefined, countedAs: countedAs(chain, rule), packets }];
     }),
   );
-  return { incarnation: handle, rules: [...(elements ?? []), ...rules] };
+  return [...(elements ?? []), ...rules];
 }
 
-function countedAs(chain: TableChain, { statements }: TableRule): RuleCount['countedAs'] {
+function countedAs(chain: TableChain, { statements }: TableRule): EntryCount['countedAs'] {
   if (chain.name === INVALID_CHAIN) return 'invalid';
   const returns = statements.some((one) => one.kind === 'verdict' && one.verdict === 'return');
   return returns ? 'not_masqueraded' : 'masqueraded';

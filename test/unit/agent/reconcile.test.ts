@@ -66,7 +66,7 @@ function fakeKernel(
         verdicts: () => ({ state: 'no chain', family, ranges: [] }),
       };
     },
-    count: async () => ({ incarnation: 0, rules: [] }),
+    count: async () => [],
   };
   const options = {
     timeoutMs: 5_000,

@@ -20,7 +20,7 @@ async function counted(...rules: readonly string[]): Promise<readonly string[]> 
   const detected = { mode: 'nft', suffix: '-nft', version: '1.8.9', reason: 'test' } as const;
   const options = { chain: 'X', randomFully: false, toPorts: [] };
   const policy = compilePolicy(config, 'IPv4');
-  const { rules: counts } = await iptablesDataplane(detected, options, host).count(policy);
+  const counts = await iptablesDataplane(detected, options, host).count(policy);
   return counts.map(
     ({ entry, countedAs, packets }) => `${entry?.prefix.text ?? 'else'} ${countedAs} ${packets}`,
   );

@@ -78,7 +78,7 @@ describe('the metrics', () => {
       // In this format, a backslash that is not one of \\n, \\" and \\\\ is an error.
       assert.match(line, /"ip-masq-\\\\x1b\]0;x/);
     }
-    metrics.remove('not_masqueraded_connections_total', { family: 'IPv4', file });
+    metrics.clear('not_masqueraded_connections_total');
     assert.equal((await lines()).length, 1);
   });
 
