@@ -36,7 +36,7 @@ export interface Listener {
   readonly onFailure: (error: SystemError) => void;
   /** Receives the error of a route, which the client does not see, or of the server. */
   readonly onError: (error: unknown) => void;
-  readonly lifeMs?: number;
+  readonly patienceMs?: number;
 }
 
 /** The pauses between attempts to listen: short enough for a startup probe, which waits for two minutes. */
@@ -51,6 +51,12 @@ const HEADERS: Readonly<Record<string, string>> = {
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
   'X-Frame-Options': 'DENY',
+};
+
+/** The statuses of what Node.js refuses, by its codes of errors. */
+const REFUSALS: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+  HPE_HEADER_OVERFLOW: 431,
 };
 
 const ALLOW = { Allow: 'GET, HEAD' };
@@ -77,19 +83,21 @@ export async function serve(listener: Listener): Promise<Server> {
   return server;
 }
 
-function createLimitedServer({
-  address,
-  routes,
-  onError,
-  lifeMs = LIMITS.connectionLifeMs,
-}: Listener): Server {
+function createLimitedServer({ address, routes, onError, patienceMs = LIMITS.patienceMs }: Listener): Server {
   // `answer` checks the header Host instead, to send the same headers as in every answer.
-  const server = createServer({ maxHeaderSize: LIMITS.headers, requireHostHeader: false });
-  const isFirst = limitConnections(server, lifeMs, (socket) => refuse(socket, 408));
+  const server = createServer({
+    maxHeaderSize: LIMITS.headers,
+    requireHostHeader: false,
+    requestTimeout: patienceMs,
+    headersTimeout: patienceMs,
+    connectionsCheckingInterval: patienceMs / 2,
+  });
+  // Node.js reads all requests of a packet at once.
+  server.maxRequestsPerSocket = 1;
+  limitConnections(server);
   const onlyLoopback = isLoopback(hostOf(address));
   const handle: RequestListener = async (request, response) => {
-    // Before any work, because Node.js reads all requests of a packet at once.
-    if (!isFirst(request.socket)) return request.socket.destroy();
+    response.setTimeout(patienceMs);
     const { status, type, body } = await answer(request, routes, onlyLoopback).catch((error: unknown) => {
       onError(error);
       return plain(500, 'internal error, see the log');
@@ -102,9 +110,7 @@ function createLimitedServer({
   server.on('request', handle).on('checkExpectation', handle);
   server.on('connect', (_, socket: Duplex) => refuse(socket, 405, ALLOW));
   // What Node.js refuses before there is a request.
-  server.on('clientError', (error, socket) =>
-    refuse(socket, errorCode(error) === 'HPE_HEADER_OVERFLOW' ? 431 : 400),
-  );
+  server.on('clientError', (error, socket) => refuse(socket, REFUSALS[errorCode(error) ?? ''] ?? 400));
   return server;
 }
 

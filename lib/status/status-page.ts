@@ -19,9 +19,8 @@ export interface Overview extends StatusContext {
   readonly node: string;
 }
 
-/** The most entries and problems of each kind on the page. */
+/** The most entries of a family on the page. */
 const MOST_ENTRIES = 500;
-const MOST_PROBLEMS = 100;
 
 /** The style: it scales with the font size, fits a phone, and follows the light or dark setting. */
 const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#57606a,#9aa4af)}
@@ -84,8 +83,8 @@ function section(title: string, html: string): string {
 
 function problemsHtml(problems: readonly Problem[]): string {
   if (problems.length === 0) return '<p>none</p>';
-  const items = problems.slice(0, MOST_PROBLEMS).map((one) => `<li>${escapeHtml(formatProblem(one))}</li>`);
-  return `<ul>\n${items.join('\n')}\n</ul>${moreHtml(problems.length - items.length)}`;
+  const items = problems.map((one) => `<li>${escapeHtml(formatProblem(one))}</li>`);
+  return `<ul>\n${items.join('\n')}\n</ul>`;
 }
 
 function moreHtml(more: number): string {
