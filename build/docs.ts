@@ -17,6 +17,7 @@ import { exampleRules } from '../test/prometheus/support.ts';
 import { chartValueRows } from './chart-readme.ts';
 import { chartValuesSchema } from './chart-values.ts';
 import { dashboard } from './dashboard.ts';
+import { exampleManifest } from './install-manifest.ts';
 import { schemaAddress } from './repository.ts';
 import { configSchema, mergedSchema } from './schemas.ts';
 import { terminalPicture } from './terminal.ts';
@@ -43,6 +44,7 @@ export function generatedFiles(): Readonly<Record<string, string>> {
     'examples/kubernetes/components/prometheus-rules/prometheusrule.yaml': prometheusRule(),
     'examples/grafana/ip-masq-agent.json': formatted(dashboard()),
     'examples/helm/ip-masq-agent/values.schema.json': formatted(chartValuesSchema()),
+    'examples/ip-masq-agent.yaml': exampleManifest(),
     'examples/kubernetes/admission/errors.yaml': withKeys(read('examples/kubernetes/admission/errors.yaml')),
   };
 }

@@ -7,7 +7,7 @@ const BASE = join(import.meta.dirname, '../examples/kubernetes/base');
 interface Kustomization {
   readonly namespace: string;
   readonly resources: readonly string[];
-  readonly images: readonly [{ readonly name: string }];
+  readonly images: readonly [{ readonly name: string; readonly newName: string; readonly newTag: string }];
 }
 
 interface KubernetesObject {
@@ -30,6 +30,16 @@ export function installManifest(version: string, image: string): string {
   return `# ip-masq-agent ${version}: kubectl apply -f install.yaml
 # To upgrade and keep your own ConfigMaps, add --selector='app.kubernetes.io/component!=config'.
 ${objects.join('---\n')}`;
+}
+
+/** The text of examples/ip-masq-agent.yaml: the same, with the image that the base names. */
+export function exampleManifest(): string {
+  const { images } = load(read('kustomization.yaml')) as Kustomization;
+  const [{ newName, newTag }] = images;
+  const text = installManifest(newTag, `${newName}:${newTag}`);
+  return `# Generated from kubernetes/base by build/docs.ts: the same objects in one file, for those who use no kustomize.
+# Write your image to it, then: kubectl create -f examples/ip-masq-agent.yaml
+${text.replace(/^#.*\n/gm, '')}`;
 }
 
 function read(file: string): string {

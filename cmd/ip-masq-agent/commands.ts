@@ -38,7 +38,7 @@ export const COMMANDS: Commands = {
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
     examples: {
-      'check --expect=assertions.txt config-cloud.yaml config-operator.yaml':
+      'check --expect=assertions.txt config-custom.yaml config-reconciled.yaml':
         'before you apply them: find mistakes, and test what they do to addresses',
       'check --strict -R -o github manifests': 'in a pipeline: annotations on the lines of a pull request',
       'check --enable-ipv6 -': 'the output of `kubectl get configmap -o yaml` on standard input',

@@ -68,9 +68,11 @@ export function vanishedText(file: string, until: string | undefined): string {
   return `${file} is gone; what it said applies${until === undefined ? '' : ` until ${until}`}`;
 }
 
-/** The order in which config files are merged: that of the bytes of their names. */
+/** The order in which config files are merged: that of the bytes of their names in UTF-8, which is that of code points. */
 export function byteOrder(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  let at = 0;
+  while (at < a.length && a[at] === b[at]) at += 1;
+  return (a.codePointAt(at) ?? -1) - (b.codePointAt(at) ?? -1);
 }
 
 /** The bytes of a file as text; a problem if they are not UTF-8 text. A byte order mark is dropped. */

@@ -171,15 +171,14 @@ function listVolume(dir: string, version: string): readonly CandidatePath[] {
 
 /**
  * What of a directory may be config files or near misses, whatever kind of file it is, in byte order: of both the first, at
- * least one more than are read, if there is one.
+ * least one more than are read, if there is one. 50,000 names cost 20 MB.
  */
 function listCandidates(dir: string): readonly CandidatePath[] {
-  const found = entriesOf(dir, CANDIDATE_PATTERNS, listOrRetry);
-  const all = found.map(({ name }) => ({ name, path: join(dir, name) })).sort(byName);
-  const first = (some: readonly CandidatePath[]) => some.slice(0, MAX_CONFIG_FILES + 1);
-  return [...first(all.filter(isConfigFile)), ...first(all.filter((path) => !isConfigFile(path)))].sort(
-    byName,
-  );
+  const names = entriesOf(dir, CANDIDATE_PATTERNS, listOrRetry).map(({ name }) => name);
+  const first = (some: readonly string[]) => some.toSorted(byteOrder).slice(0, MAX_CONFIG_FILES + 1);
+  const configFiles = first(names.filter(isConfigFileName));
+  const nearMisses = first(names.filter((name) => !isConfigFileName(name)));
+  return [...configFiles, ...nearMisses].map((name) => ({ name, path: join(dir, name) })).sort(byName);
 }
 
 /** A directory that has gone since is no empty one, which would be a config without files. */

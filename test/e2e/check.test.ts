@@ -34,22 +34,27 @@ describe('check, without root, kernel tools and PATH', () => {
       signal: null,
       stdout: `# Merged by ip-masq-agent from ip-masq-cloud, ip-masq-operator
 nonMasqueradeCIDRs:
-  - 10.224.0.0/12 # ${EXAMPLES}config-cloud.yaml:15:9
-  - 10.244.0.0/16 # ${EXAMPLES}config-cloud.yaml:16:9
-  - 10.0.0.0/16 # ${EXAMPLES}config-cloud.yaml:17:9
-  - 172.16.0.0/12 # ${EXAMPLES}config-operator.yaml:17:9
-  - 192.168.0.0/16 # ${EXAMPLES}config-operator.yaml:18:9
+  - 10.224.0.0/12 # ${EXAMPLES}config-reconciled.yaml:15:9
+  - 10.244.0.0/16 # ${EXAMPLES}config-reconciled.yaml:16:9
+  - 172.16.0.0/12 # ${EXAMPLES}config-custom.yaml:17:9
+  - 192.168.0.0/16 # ${EXAMPLES}config-custom.yaml:18:9
 masqueradeCIDRs:
-  - 172.20.99.0/24 # ${EXAMPLES}config-operator.yaml:21:9
-masqLinkLocal: true # ${EXAMPLES}config-cloud.yaml:19:20
-resyncInterval: 60s # ${EXAMPLES}config-operator.yaml:31:21
+  - 172.20.99.0/24 # ${EXAMPLES}config-custom.yaml:21:9
+masqLinkLocal: true # ${EXAMPLES}config-reconciled.yaml:18:20
+resyncInterval: 60s # ${EXAMPLES}config-custom.yaml:31:21
 
-IPv4: 6 ranges, 2,293,504 addresses are not masqueraded
-config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal config, not always equal rules
+IPv4: 5 ranges, 2,227,968 addresses are not masqueraded
+config hash a198830dd794, without flags: nodes with equal hashes have an equal config, not always equal rules
 2 config files, 0 errors, 0 warnings, 0 infos
 `,
       stderr: '',
     });
+  });
+
+  it('takes the directory of v1', async () => {
+    const { code, stdout } = await check('--strict', join(EXAMPLES, 'agent-config/config'));
+    assert.match(stdout, /\n1 config file, 0 errors, 0 warnings, 0 infos\n$/);
+    assert.equal(code, 0);
   });
 
   it('finds that the assertions of the examples hold', async () => {
@@ -117,7 +122,7 @@ config hash cccc0fbeaf36, without flags: nodes with equal hashes have an equal c
   });
 
   it('ends with exit code 1 if its output cannot be written', async () => {
-    const { file, args } = command([join(EXAMPLES, 'config-cloud.yaml')]);
+    const { file, args } = command([join(EXAMPLES, 'config-reconciled.yaml')]);
     const { code, stderr } = await run(
       { file: 'sh', args: ['-c', '"$@" > /dev/full', 'sh', file, ...args] },
       PROGRAMS,

@@ -185,8 +185,8 @@ add rule ip site post jump big\n${rules.join('')}`;
     const peak = (await cgroup.peak()) / MIB;
     t.diagnostic(`${peak.toFixed(1)} MiB`);
     assert.equal(await cgroup.kills(), 0, agent.log());
-    // Without a bound on the names that are kept it is 57 MiB, and now and then more than the limit.
-    assert.ok(peak < 48, `${peak} MiB`);
+    // 20 MB of it are the names, which fast-glob lists at once. An agent that kept objects for them needs more than the limit.
+    assert.ok(peak < 56, `${peak} MiB`);
     await agent.stop();
   });
 });

@@ -14,7 +14,7 @@ import type { ImageLab } from './support.ts';
 
 /** A machine without Node.js. */
 const BARE = { PATH: '/usr/bin:/bin' };
-const EXAMPLE = join(ROOT, 'examples/config-operator.yaml');
+const EXAMPLE = join(ROOT, 'examples/config-custom.yaml');
 
 /** What `make release` writes, and that it can be used. */
 export function release(get: () => ImageLab): void {
@@ -156,7 +156,7 @@ export function release(get: () => ImageLab): void {
     const manifests = join(dir, 'clusters/prod one');
     await mkdir(manifests, { recursive: true });
     await cp(EXAMPLE, join(manifests, 'operator.yaml'));
-    const paths = `${manifests}\n${join(ROOT, 'examples/config-cloud.yaml')}\n`;
+    const paths = `${manifests}\n${join(ROOT, 'examples/config-reconciled.yaml')}\n`;
     const inputs = { version, paths, releases: `file://${releases}` };
 
     const good = await runAction(join(dir, 'runner-good'), { ...inputs, flags: '--recursive --strict' });

@@ -42,7 +42,7 @@ describe('the policy that refuses', () => {
   });
 
   it('takes the examples that stand beside', () => {
-    for (const name of ['config-cloud.yaml', 'config-operator.yaml']) {
+    for (const name of ['config-custom.yaml', 'config-reconciled.yaml']) {
       const text = readFileSync(join(KUBERNETES, '..', name), 'utf8');
       const object = load(text) as ConfigMap;
       assert.deepEqual([...schemaProblems(object), ...errors.review(object), ...warnings.review(object)], []);

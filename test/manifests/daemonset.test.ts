@@ -170,9 +170,9 @@ describe('the overlays', () => {
     'overlays/ipv6-only': ['--enable-ipv6', '--enable-ipv4=false', '--metrics-bind-address=[::1]:9614'],
     'overlays/nftables': ['--backend=nftables'],
     'overlays/strict': ['--strict'],
-    'overlays/gke-style': ['--strict', '--masq-chain=IP-MASQ', '--nomasq-all-reserved-ranges'],
+    'overlays/gke-style': ['--masq-chain=IP-MASQ', '--nomasq-all-reserved-ranges'],
     'overlays/aks-style': [],
-    'overlays/v1-compatible': ['--strict'],
+    'overlays/v1-compatible': [],
   };
   for (const [path, own] of Object.entries(flags))
     it(`${path}: has the flags ${own.join(' ') || 'of the base'}`, () => {

@@ -65,6 +65,14 @@ describe('a plain directory', () => {
     assert.deepEqual(found.lines, []);
   });
 
+  it('is not taken for an empty one if it goes while it is read', async (t) => {
+    await using outer = await directoryOf({});
+    const dir = join(outer.path, 'gone');
+    t.mock.method(fs.realpathSync, 'native', () => dir, { times: 1 });
+    const { configFiles, problems } = await readVolumeVersion(dir, false);
+    assert.deepEqual([configFiles, problems.map(({ kind }) => kind)], [[], ['unreadable']]);
+  });
+
   it('may link a config file to another file in it', async () => {
     await using directory = await directoryOf({ real: 'a: 1' });
     await symlink('real', join(directory.path, 'ip-masq-a'));
