@@ -46,20 +46,30 @@ export class LastValidFile {
   async #write(configFiles: readonly ConfigFile[]): Promise<void> {
     const failure = await writeLastValid(this.#dir, configFiles).then(() => undefined, systemMessage);
     if (failure !== undefined) this.#wanted = undefined;
-    const what = `cannot write the last valid config to ${printable(this.#dir)}: ${failure}`;
-    this.#notices.updateWarnings(
-      failure === undefined ? [] : [`${what}: a restart with an invalid config has no other one`],
-    );
+    const what = `cannot write the last valid config to ${printable(this.#dir)}: ${failure}: a restart with an invalid config has no other one`;
+    this.#notices.updateWarnings(failure === undefined ? [] : [what]);
     this.#onKept(failure === undefined);
   }
 
-  /** The config of an earlier run; undefined if there is none that can be used. */
-  async read(): Promise<LastValid | undefined> {
+  /**
+   * The config of an earlier run; undefined if there is none that can be used.
+   *
+   * @param families what it is read for
+   */
+  async read(families: LastValid['families']): Promise<LastValid | undefined> {
     try {
-      return await readLastValid(this.#dir);
+      requireOwn(await lstat(this.#dir), 'isDirectory');
+      // To open a pipe must not wait for a writer.
+      const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+      await using file = await open(join(this.#dir, NAME), flags);
+      const stats = await file.stat();
+      requireOwn(stats, 'isFile');
+      if (stats.size > MOST_BYTES) throw new SystemError(`${NAME} is larger than ${MOST_BYTES} bytes`);
+      const configFiles = configFilesOf(await file.readFile('utf8'));
+      return { configFiles, since: stats.mtime.toISOString(), families };
     } catch (error) {
       const what = `cannot use the last valid config in ${printable(this.#dir)}: ${systemMessage(error)}`;
-      this.#notices.updateWarnings([what]);
+      if (errorCode(error) !== 'ENOENT') this.#notices.updateWarnings([what]);
       return undefined;
     }
   }
@@ -86,40 +96,19 @@ async function writeLastValid(dir: string, configFiles: readonly ConfigFile[]): 
   await directory.sync();
 }
 
-async function readLastValid(dir: string): Promise<LastValid | undefined> {
-  try {
-    requireOwn(await lstat(dir), 'isDirectory');
-    // To open a pipe must not wait for a writer.
-    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-    await using file = await open(join(dir, NAME), flags);
-    const stats = await file.stat();
-    requireOwn(stats, 'isFile');
-    if (stats.size > MOST_BYTES) throw new SystemError(`${NAME} is larger than ${MOST_BYTES} bytes`);
-    return { configFiles: configFilesOf(await file.readFile('utf8')), since: stats.mtime.toISOString() };
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
 function configFilesOf(json: string): readonly ConfigFile[] {
-  const texts = Object.entries(dataOf(json)).map(([name, text]) => {
-    const isText = typeof text === 'string' && Buffer.byteLength(text) <= MAX_BYTES;
-    const file = isText && isPossibleConfigFileName(name) ? decodeFile(name, Buffer.from(text)) : undefined;
-    if (file === undefined || !('text' in file)) throw new SystemError(`${NAME} is damaged`);
-    return file;
-  });
-  return texts.sort((a, b) => byteOrder(a.name, b.name));
-}
-
-function dataOf(json: string): object {
   try {
-    const { data }: { readonly data?: unknown } = { ...JSON.parse(json) };
-    if (typeof data === 'object' && data !== null) return data;
+    const { data }: { readonly data: object } = JSON.parse(json);
+    const files = Object.entries(data).map(([name, text]) => {
+      const isUsable = isPossibleConfigFileName(name) && Buffer.byteLength(text) <= MAX_BYTES;
+      const file = isUsable ? decodeFile(name, Buffer.from(text, 'utf8')) : undefined;
+      if (file === undefined || !('text' in file)) throw new TypeError(name);
+      return file;
+    });
+    return files.sort((a, b) => byteOrder(a.name, b.name));
   } catch {
-    // As if it had none.
+    throw new SystemError(`${NAME} is damaged`);
   }
-  throw new SystemError(`${NAME} is damaged`);
 }
 
 /** Nobody else may have written what the kernel gets. */

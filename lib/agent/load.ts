@@ -20,10 +20,8 @@ export interface ReaderOptions {
   readonly resyncInterval: number;
   /** Undefined if an invalid config is always an error. */
   readonly keep?: Keep | undefined;
-  /** The last valid config of an earlier run. Asked for only if the config is invalid, and a family has no rules. */
+  /** The last valid config of an earlier run, if the node has no rules of a family. Asked for only if the config is invalid. */
   readonly readLastValid?: (() => Promise<LastValid | undefined>) | undefined;
-  /** The families without rules of the agent on this node, as far as that is certain. */
-  readonly familiesWithoutRules?: () => Promise<readonly Family[]>;
   /** Milliseconds for which a config file that has vanished keeps its last text. */
   readonly graceMs?: number;
 }
@@ -31,13 +29,7 @@ export interface ReaderOptions {
 export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
   /** Undefined if this run has read it. */
-  readonly earlier?: Earlier;
-}
-
-/** The config was in use in an earlier run, and this one found no rules of some families. */
-export interface Earlier {
-  readonly since: string;
-  readonly families: readonly Family[];
+  readonly earlier?: LastValid;
 }
 
 /** What does not change while an invalid config is waited for, as a clause; undefined if it is an error. */
@@ -48,6 +40,8 @@ export interface LastValid {
   readonly configFiles: readonly ConfigFile[];
   /** When it was written, as in RFC 3339. */
   readonly since: string;
+  /** The families of which this node certainly has no rules. */
+  readonly families: readonly Family[];
 }
 
 export interface LoadObserver {
@@ -58,15 +52,7 @@ export interface LoadObserver {
 
 /** Reads the config files again and again, and tells what has changed. */
 export function createReader(
-  {
-    configDir,
-    config: options,
-    resyncInterval,
-    keep,
-    readLastValid,
-    familiesWithoutRules,
-    graceMs = 0,
-  }: ReaderOptions,
+  { configDir, config: options, resyncInterval, keep, readLastValid, graceMs = 0 }: ReaderOptions,
   observer: LoadObserver,
   log: Logger,
 ) {
@@ -77,9 +63,8 @@ export function createReader(
   let readAt = 0;
 
   const useEarlier = async (): Promise<void> => {
-    const families = (readLastValid && (await familiesWithoutRules?.())) ?? [];
-    const kept = families.length > 0 ? await readLastValid?.() : undefined;
-    lastValid = kept && restore(kept, families, options, log);
+    const earlier = await readLastValid?.();
+    lastValid = earlier && restore(earlier, options, log);
     if (lastValid !== undefined) observer.onLoad(lastValid, vanished.endsAt);
   };
 
@@ -127,22 +112,11 @@ export function createReader(
 }
 
 /** The config of an earlier run; undefined if it is not valid with these flags. */
-function restore(
-  { configFiles, since }: LastValid,
-  families: readonly Family[],
-  options: ConfigOptions,
-  log: Logger,
-): ValidConfig | undefined {
+function restore(earlier: LastValid, options: ConfigOptions, log: Logger): ValidConfig | undefined {
+  const { configFiles, since } = earlier;
   const { config, ...merged } = mergeConfigFiles(configFiles, options);
   if (config !== undefined)
-    return {
-      ...merged,
-      config,
-      earlier: { since, families },
-      configFiles,
-      readProblems: [],
-      projected: false,
-    };
+    return { ...merged, config, earlier, configFiles, readProblems: [], projected: false };
   const [first] = merged.problems;
   const text = first === undefined ? '' : formatProblem(first);
   log.warn(`the last valid config, of ${since}, is not valid with these flags: ${text}`);

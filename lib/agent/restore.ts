@@ -1,6 +1,6 @@
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
-import type { Earlier } from './load.ts';
+import type { LastValid } from './load.ts';
 import type { Written } from './sync.ts';
 
 /**
@@ -9,7 +9,7 @@ import type { Written } from './sync.ts';
  * @returns what the node has then, as a clause
  */
 export async function restoreRules(
-  { since, families }: Earlier,
+  { since, families }: LastValid,
   sync: (families: readonly Family[]) => Promise<Written>,
 ): Promise<string> {
   const had = `this node had no rules for ${families.join(' and ')}`;

@@ -41,5 +41,5 @@ for (const word of ['old ', 'new ']) {
   await state.keep([{ name: 'ip-masq-a', text: `# ${word.repeat(5_000)}\n` }]);
 }
 isSecond = false;
-const [kept] = (await state.read())?.configFiles ?? [];
+const [kept] = (await state.read([]))?.configFiles ?? [];
 console.log(`${kept?.text.length === 20_003 ? kept.text.slice(2, 5) : 'none'} ${steps}`);

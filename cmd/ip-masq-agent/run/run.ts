@@ -66,8 +66,10 @@ function startAgent(args: Args, log: Logger): Daemon {
     reader: {
       ...readerOptions(flags),
       keep: keeps ? keepConfigOrRules(() => mayHaveRules(flags)) : undefined,
-      readLastValid: store && (() => store.read()),
-      familiesWithoutRules: () => familiesWithoutRules(flags),
+      readLastValid: async () => {
+        const families = store === undefined ? [] : await familiesWithoutRules(flags);
+        return families.length > 0 ? store?.read(families) : undefined;
+      },
       graceMs: flags['vanished-grace'],
     },
     syncTimeout: flags['sync-timeout'],

@@ -35,7 +35,7 @@ async function keep(dir: string, ...configs: (readonly ConfigFile[])[]) {
 
 async function read(dir: string) {
   const { log, lines } = capturedLog();
-  const found = await new LastValidFile(dir, log, () => assert.fail()).read();
+  const found = await new LastValidFile(dir, log, () => assert.fail()).read([]);
   return { configFiles: found?.configFiles, said: lines.map(({ msg }) => `${msg}`).join('\n') };
 }
 

@@ -82,7 +82,7 @@ describe('the status', () => {
     status.onInvalidConfig(new InvalidConfigError([]));
     assert.equal(await at(), 1_060);
     // That of an earlier run is in use, and was not read now.
-    status.onLoad({ ...read, earlier: { since: '1970-01-01T00:00:01.000Z', families: [] } });
+    status.onLoad({ ...read, earlier: { configFiles: [], since: '1970-01-01T00:00:01.000Z', families: [] } });
     assert.equal(await at(), 1_060);
   });
 
