@@ -44,6 +44,9 @@ const OTHERS = [
 /** What a node says after commands of ip(8). @param asked the addresses to ask about */
 async function nodeWith(kind: BoxKind, commands: readonly string[], asked: readonly string[] = []) {
   await using box = await createBox(kind);
+  // The search for a duplicate of an address (RFC 4862) lasts longer than the test.
+  const settings = ['dad_transmits=1000', 'optimistic_dad=1'].map((one) => `net.ipv6.conf.default.${one}`);
+  await succeed(box.run('sysctl', ['-qw', ...settings]));
   await succeed(box.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
   const args = ['--input-type=module', '--eval', SCRIPT, ...asked];
   const { list, ranks, own } = JSON.parse(await succeed(box.run(process.execPath, args)));
@@ -70,6 +73,18 @@ for (const kind of BOX_KINDS)
       assert.deepEqual(list, ['198.51.100.7', '2001:db8::7', '203.0.113.7', '2001:db8:2::7']);
     });
 
+    it('are none that another host may have, as long as the kernel looks for one, unless they are optimistic', async () => {
+      const { list } = await nodeWith(kind, [
+        'link add eth0 type veth peer name eth1',
+        'link set eth1 up',
+        'link set eth0 up',
+        'address add 2001:db8::1/64 dev eth0 nodad',
+        'address add 2001:db8::2/64 dev eth0',
+        'address add 2001:db8::3/64 dev eth0 optimistic',
+      ]);
+      assert.deepEqual(list.toSorted(), ['2001:db8::1', '2001:db8::3']);
+    });
+
     it('are ranked: deprecated is worse than secondary, secondary worse than a host prefix', async () => {
       const { ranks } = await nodeWith(kind, [
         'address add 198.51.100.1/24 dev lo',
@@ -78,6 +93,7 @@ for (const kind of BOX_KINDS)
         'address add 192.0.2.1/24 dev lo preferred_lft 0',
         'address add 2001:db8::1/64 dev lo',
         'address add 2001:db8::2/128 dev lo preferred_lft 0',
+        'address add 203.0.113.1 peer 203.0.113.2/32 dev lo',
       ]);
       assert.deepEqual(ranks, {
         '198.51.100.1': 0,
@@ -86,6 +102,7 @@ for (const kind of BOX_KINDS)
         '192.0.2.1': 4,
         '2001:db8::1': 0,
         '2001:db8::2': 5,
+        '203.0.113.1': 1,
       });
     });
 

@@ -158,6 +158,17 @@ describe('the old config stays, whole, and the next writing succeeds, if', () =>
     assert.deepEqual((await keep(state.dir, NEW)).kept, [true]);
   });
 
+  it('it could not be written: the same config is written later', async () => {
+    using state = temporary();
+    fs.mkdirSync(state.path);
+    const kept: boolean[] = [];
+    const file = new LastValidFile(state.dir, capturedLog().log, (isKept) => kept.push(isKept));
+    await file.keep(NEW);
+    fs.rmdirSync(state.path);
+    await file.keep(NEW);
+    assert.deepEqual(kept, [false, true]);
+  });
+
   it('it is larger than what is read', async () => {
     using state = temporary();
     const large = ['a', 'b'].map((name) => ({ name: `ip-masq-${name}`, text: '\n'.repeat(2 ** 20) }));

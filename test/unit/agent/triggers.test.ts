@@ -108,7 +108,7 @@ describe('triggers', () => {
     assert.equal(await watched.next(), 'resync');
   });
 
-  it('tell of config files of a plain directory, and ignore other files', async () => {
+  it('tell of config files of a plain directory, of several at once one time, and ignore other files', async () => {
     await using dir = await temporaryDirectory();
     using watched = await watch(dir.path);
     await writeFile(join(dir.path, 'other'), 'x');
@@ -116,8 +116,10 @@ describe('triggers', () => {
     assert.equal(await watched.next(), 'resync');
     watched.triggers.interval = LONG;
     const next = watched.next();
-    await writeFile(join(dir.path, 'ip-masq-a'), 'x');
+    await Promise.all(['ip-masq-a', 'ip-masq-b'].map((name) => writeFile(join(dir.path, name), 'x')));
     assert.equal(await next, 'change');
+    watched.triggers.interval = 150;
+    assert.equal(await watched.next(), 'resync');
   });
 
   it('watch the directory that a link leads to now, from the next reading on', {

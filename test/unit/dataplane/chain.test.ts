@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
-import { isChainName, secondChain } from '../../../lib/dataplane/iptables/chain.ts';
+import { isChainName, renderChain, secondChain } from '../../../lib/dataplane/iptables/chain.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { mergedOf } from '../config/support.ts';
 
 const CHARS = [...'ABab09_-'];
 
@@ -20,4 +22,13 @@ it('the second chain has a name of its own that fits beside every name of the fi
   );
   assert.equal(secondChain('IP-MASQ-AGENT'), 'IP-MASQ-AGENT-FROM');
   assert.notEqual(secondChain(`${'X'.repeat(27)}1`), secondChain(`${'X'.repeat(27)}2`));
+});
+
+it('a comment is no longer than the kernel takes, whatever the name of the config file', () => {
+  const config = mergedOf({ [`ip-masq-${'x'.repeat(247)}`]: 'nonMasqueradeCIDRs: [10.0.0.0/8]' });
+  const options = { chain: 'X', randomFully: true, toPorts: [] };
+  const comments = renderChain(compilePolicy(config, 'IPv4'), options).map(
+    ({ spec }) => /--comment "([^"]*)"/.exec(spec)?.[1] ?? '',
+  );
+  assert.equal(Math.max(...comments.map(({ length }) => length)), 255);
 });

@@ -344,6 +344,7 @@ it('failures of the kernel say what it lacks, and tell a lack from a race', () =
     ['EMSGSIZE', 'failed', undefined, 'refused', /^x$/],
     ['EPERM', 'denied', undefined, 'denied', /^x$/],
     ['EBUSY', 'failed', at(), 'busy', /^x$/],
+    ['EMFILE', 'failed', undefined, 'exhausted', /^x$/],
   ] as const) {
     const error: DataplaneError = dataplaneError(new NetlinkError(failure, 'x', code, place));
     assert.equal(error.failure, expected, code);

@@ -10,7 +10,9 @@ import {
   errnoIn,
   type Message,
   messagesIn,
+  NFPROTO,
   NFT_MSG,
+  NFTA,
   NLM_F,
   offsetIn,
   writeBatch,
@@ -144,6 +146,8 @@ describe('messages of the kernel', () => {
       isExpected: false,
       tcpState: 7,
     });
+    const expected = CAPTURED.flow.replace('0000019e', '0000019f');
+    assert.equal(readFlow(messageOf(bytesOf(expected))).isExpected, true);
   });
 
   it('say how a request ended', () => {
@@ -226,6 +230,18 @@ describe('changes of nf_tables', () => {
       tell('set', 'xtables').map(({ touched }) => touched),
       [[...tables]],
     );
+  });
+
+  it('are told of chains if their table goes', () => {
+    const attributes = [attribute(NFTA.table.name, 'nat')];
+    const request = {
+      type: NFT_MSG.deleteTable,
+      flags: NLM_F.none,
+      protocol: NFPROTO.IPv4.protocol,
+      attributes,
+    };
+    const [change] = createChangeReader(tables).read(Buffer.concat([writeMessage(request, 1), generation]));
+    assert.deepEqual(change?.touched, [tables[1]]);
   });
 
   it('are not told if they are of other chains or tables', () => {
