@@ -87,7 +87,7 @@ describe('the JSON output fits its schema:', () => {
 
   it('status, with a valid config and an invalid one', async () => {
     const other = join(node.configDir, 'ip-masq-b');
-    await writeFile(other, '');
+    await writeFile(other, 'masqLinkLocal: true\n');
     const agent = node.start('--on-invalid-config=keep', '--resync-interval=1h');
     await agent.logged(/"reason":"start"/);
     await rm(other);
