@@ -37,8 +37,7 @@ const MOST_FAILURES = 3;
 
 /**
  * Makes each family of the kernel hold its policy: observes and plans all families, applies all plans, and reads back what
- * it has written. If a family cannot be read, nothing is written. Starts again if the kernel is busy, or changes in between;
- * what could not be changed singly is then written anew, whole.
+ * it has written. If a family cannot be read, nothing is written. Starts again if the kernel is busy, or changes in between.
  *
  * @throws {DataplaneError}
  */
@@ -49,13 +48,13 @@ export async function reconcile(
 ): Promise<Reconciled> {
   const { applied } = options;
   const changes = new Map<Family, FamilyChange>();
-  const whole = new Set<Family>();
+  const refused = new Set<Family>();
   const failures = new Failures();
   let observations: readonly FamilyObservation[] = [];
   const planAll = async () => {
     observations = await all(
       policies.map(async (policy) => {
-        const observed = await dataplane.observe(policy.family, whole.has(policy.family));
+        const observed = await dataplane.observe(policy.family, refused.has(policy.family));
         return { policy, observed, plan: observed.plan(policy) };
       }),
     );
@@ -72,9 +71,8 @@ export async function reconcile(
         if (!changes.has(plan.family)) changes.set(plan.family, change);
         options.onApply(plan);
         await plan.apply().catch((error: unknown) => {
-          const isWhole = plan.remakes || whole.has(plan.family);
-          whole.add(plan.family);
-          throw failures.add(plan, error, { isWhole, mayGiveUp: isWhole && applied === undefined });
+          refused.add(plan.family);
+          throw failures.add(plan, error, applied === undefined);
         });
       }),
     );
@@ -121,20 +119,11 @@ class Failures {
   /**
    * The error to throw for a transaction that has failed: another attempt follows, unless it cannot succeed.
    *
-   * @param isWhole whether the next attempt can write no more than this one
    * @param mayGiveUp whether it cannot succeed after some attempts, so that the agent gives up
    */
-  add(
-    plan: Plan,
-    error: unknown,
-    { isWhole, mayGiveUp }: { readonly isWhole: boolean; readonly mayGiveUp: boolean },
-  ): unknown {
-    if (!(error instanceof DataplaneError)) return error;
-    // Such as a set that another program has made again with other flags, or as a constant one.
-    const isSingle = ['refused', 'denied'].includes(error.failure) && !isWhole;
-    if (error.failure !== 'raced' && !isSingle) return error;
-    if (!mayGiveUp || this.#count(plan) < MOST_FAILURES)
-      return isSingle ? new DataplaneError('raced', error.message, error.remedy) : error;
+  add(plan: Plan, error: unknown, mayGiveUp: boolean): unknown {
+    if (!(error instanceof DataplaneError) || error.failure !== 'raced') return error;
+    if (!mayGiveUp || this.#count(plan) < MOST_FAILURES) return error;
     const remedy =
       "check whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat), or a foreign rule leads to the agent's chain";
     const message = `${error.message} (${MOST_FAILURES} times, with nothing changed)`;
@@ -177,7 +166,7 @@ export async function removeRules(
     if (isDry) return { rules: plan?.current, undeletable: [] };
     await plan?.apply().catch((error: unknown) => {
       rewrite = true;
-      throw failures.add(plan, error, { isWhole: true, mayGiveUp: true });
+      throw failures.add(plan, error, true);
     });
     return { rules: plan?.current, undeletable: observed.describeUndeletable() };
   }, options);

@@ -9,7 +9,7 @@ import { readChains } from './iptables/observe.ts';
 import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
 import { type Netlink, noAnswer, whyNoNetlink } from './netlink.ts';
-import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
+import { TABLE } from './nftables/names.ts';
 import { type Backend, type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
 /** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
@@ -37,7 +37,7 @@ export async function choose(options: DataplaneOptions, host: Host): Promise<Cho
   const limit = areHidden ? '; nftables rules cannot be read, because netlink does not work' : '';
   const proxy = backendOfProxy(evidence);
   const inChains = chains.has(DEFAULT_CHAIN);
-  const inTables = tables.has(TABLE) || tables.has(INTERIM_TABLE);
+  const inTables = tables.has(TABLE);
   if (inChains && inTables) {
     const of = proxy === undefined ? '' : `, and kube-proxy uses ${proxy}`;
     const reason = `rules of the agent are in both dataplanes${of}`;
@@ -64,7 +64,7 @@ export function iptablesFlag({ mode, chain }: DataplaneOptions): string | undefi
 }
 
 async function readEvidence(host: Host, most: number | undefined): Promise<Evidence> {
-  const tables = [TABLE, INTERIM_TABLE, KUBE_PROXY.table];
+  const tables = [TABLE, KUBE_PROXY.table];
   // Another name asks for iptables.
   const chains = [DEFAULT_CHAIN, KUBE_PROXY.chain];
   const answer = host.netlink?.use(async (requests) => {

@@ -41,8 +41,7 @@ export interface Dataplane {
   /**
    * Observes the agent's rules of one family. What was read over netlink is read again if an event says that it may have changed.
    *
-   * @param rewrite after a change that was refused: reads everything, and plans to write all rules again, because what cannot be
-   * changed singly can be replaced
+   * @param rewrite after a change that has failed: reads everything that may be the reason
    */
   observe(family: Family, rewrite?: boolean): Promise<Observed>;
   /**
@@ -111,8 +110,6 @@ export interface Plan {
   readonly current: readonly string[];
   /** All of the agent's rules that it will hold. A rule that stays has the same text in both lists. */
   readonly wanted: readonly PlannedRule[];
-  /** Whether all rules are written again, also those that stay: all counts then begin at zero. */
-  readonly remakes: boolean;
   /** The transaction as text, which the tool reads. */
   readonly script: string;
   /**

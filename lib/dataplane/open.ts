@@ -10,7 +10,7 @@ import { iptablesDataplane, iptablesLocations, openIptables } from './iptables/i
 import { usesLegacyNat } from './iptables/legacy.ts';
 import { NAT_MODULE } from './iptables/tool.ts';
 import { noAnswer } from './netlink.ts';
-import { INTERIM_TABLE, TABLE } from './nftables/names.ts';
+import { TABLE } from './nftables/names.ts';
 import { openNftables } from './nftables/nftables.ts';
 import type { DataplaneOptions, IptablesMode } from './options.ts';
 
@@ -127,7 +127,6 @@ export function watchedTables({ chain }: DataplaneOptions): readonly WatchedTabl
   const chains = ['POSTROUTING', chain, secondChain(chain)];
   return FAMILIES.flatMap((family) => [
     { family, table: TABLE },
-    { family, table: INTERIM_TABLE },
     { family, table: 'nat', chains },
   ]);
 }

@@ -8,7 +8,7 @@ import { inTurns, legacyTables } from '../dataplane/iptables/legacy.ts';
 import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
 import { createTool, IPTABLES_OF, type Tool } from '../dataplane/iptables/tool.ts';
 import { noAnswer, whyNoNetlink } from '../dataplane/netlink.ts';
-import { HOOK, INTERIM_TABLE, SRCNAT, TABLE } from '../dataplane/nftables/names.ts';
+import { HOOK, SRCNAT, TABLE } from '../dataplane/nftables/names.ts';
 import type { IptablesMode } from '../dataplane/options.ts';
 import { TABLE_FAMILIES } from '../netlink/messages.ts';
 import type { NatChain } from '../netlink/replies.ts';
@@ -127,7 +127,7 @@ function nativeChains(family: Family, listed: readonly NatChain[] = []): readonl
   const rankOf = (base: NatChain) =>
     base.isFilter ? -1 : Number(isOfIptables(base) && base.table === 'nat');
   return listed
-    .filter((base) => ![TABLE, INTERIM_TABLE].includes(base.table) && families.includes(base.family))
+    .filter((base) => base.table !== TABLE && families.includes(base.family))
     .toSorted((a, b) => rankOf(b) - rankOf(a));
 }
 

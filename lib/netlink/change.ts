@@ -13,7 +13,7 @@ import {
   type Request,
   type TableFamily,
 } from './messages.ts';
-import type { Hook } from './replies.ts';
+import type { Hook, ObjectReply } from './replies.ts';
 import { writeUserData } from './user-data.ts';
 
 export interface TableName<Of extends TableFamily = Family> {
@@ -29,24 +29,27 @@ export interface SetName<Of extends TableFamily = Family> extends TableName<Of> 
   readonly set: string;
 }
 
-/** One step of a transaction. What is added must not be there yet, except flags of a table. */
+/** One step of a transaction. What is added must not be there yet, what is deleted or flushed must be. */
 export type Change =
   | (TableName & { readonly kind: 'add table'; readonly comment: string })
-  | (TableName & { readonly kind: 'delete table' })
+  /** Flushing deletes the rules of all chains, which stay. */
+  | (TableName & { readonly kind: 'delete table' | 'flush table' })
   /** A set of intervals of addresses. */
   | (SetName & { readonly kind: 'add set'; readonly counts: boolean; readonly comment: string })
+  /** Flushing deletes the elements. */
+  | (SetName & { readonly kind: 'delete set' | 'flush set' })
   | ElementChange
   | (ChainName & { readonly kind: 'add chain'; readonly hook: Hook; readonly comment: string })
-  /** Deletes the rules of the chain, which stays. */
-  | (ChainName & { readonly kind: 'flush chain' })
+  | (ChainName & { readonly kind: 'delete chain' })
   | (ChainName & {
       readonly kind: 'add rule';
       readonly expressions: readonly KnownExpression[];
       readonly comment: string | undefined;
-    });
+    })
+  | (TableName & ObjectReply & { readonly kind: 'delete object' });
 
 type ElementChange = SetName & {
-  readonly kind: 'add elements' | 'delete elements';
+  readonly kind: 'add elements';
   /** At most 1,000. */
   readonly ranges: readonly Range[];
 };
@@ -57,16 +60,12 @@ export const KEY_TYPE = { IPv4: 7, IPv6: 8 } as const;
 /** An attribute has at most 64 KiB, and a range of IPv6 at most 64 bytes. */
 const RANGES_IN_A_CHANGE = 1_000;
 
-/** The changes that add ranges to a set, or delete them: as many as the messages need. */
-export function elementChanges(
-  kind: ElementChange['kind'],
-  set: SetName,
-  ranges: readonly Range[],
-): readonly ElementChange[] {
+/** The changes that add ranges to a set: as many as the messages need. */
+export function addElements(set: SetName, ranges: readonly Range[]): readonly ElementChange[] {
   const count = Math.ceil(ranges.length / RANGES_IN_A_CHANGE);
   return Array.from({ length: count }, (_, index) => {
     const from = index * RANGES_IN_A_CHANGE;
-    return { kind, ...set, ranges: ranges.slice(from, from + RANGES_IN_A_CHANGE) };
+    return { kind: 'add elements', ...set, ranges: ranges.slice(from, from + RANGES_IN_A_CHANGE) };
   });
 }
 
@@ -74,12 +73,15 @@ export function elementChanges(
 const REQUESTS = {
   'add table': { type: NFT_MSG.newTable, flags: NLM_F.createExclusive },
   'delete table': { type: NFT_MSG.deleteTable, flags: NLM_F.none },
+  'flush table': { type: NFT_MSG.deleteRule, flags: NLM_F.none },
   'add set': { type: NFT_MSG.newSet, flags: NLM_F.createExclusive },
+  'delete set': { type: NFT_MSG.deleteSet, flags: NLM_F.none },
+  'flush set': { type: NFT_MSG.deleteSetElement, flags: NLM_F.none },
   'add elements': { type: NFT_MSG.newSetElement, flags: NLM_F.createExclusive },
-  'delete elements': { type: NFT_MSG.deleteSetElement, flags: NLM_F.none },
   'add chain': { type: NFT_MSG.newChain, flags: NLM_F.createExclusive },
-  'flush chain': { type: NFT_MSG.deleteRule, flags: NLM_F.none },
+  'delete chain': { type: NFT_MSG.deleteChain, flags: NLM_F.none },
   'add rule': { type: NFT_MSG.newRule, flags: NLM_F.append },
+  'delete object': { type: NFT_MSG.deleteObject, flags: NLM_F.none },
 } as const satisfies Readonly<Record<Change['kind'], object>>;
 
 export function requestOf(change: Change): Request {
@@ -88,12 +90,19 @@ export function requestOf(change: Change): Request {
   return { ...REQUESTS[kind], protocol: NFPROTO[family].protocol, attributes };
 }
 
+/** Undefined for the table itself. */
+export function nameOf(change: Change): string | undefined {
+  const { chain, set, name } = { chain: undefined, set: undefined, name: undefined, ...change };
+  return chain ?? set ?? name;
+}
+
 /** The attributes behind the name of the table. */
 function contentOf(change: Change): readonly Buffer[] {
   switch (change.kind) {
     case 'add table':
       return [attribute(NFTA.table.userData, writeUserData('table', change.comment))];
     case 'delete table':
+    case 'flush table':
       return [];
     case 'add set':
       return [
@@ -105,8 +114,10 @@ function contentOf(change: Change): readonly Buffer[] {
         attribute(NFTA.set.userData, writeUserData('set', change.comment)),
         ...(change.counts ? [writeExpression({ name: 'counter' }, NFTA.set.expression)] : []),
       ];
+    case 'delete set':
+    case 'flush set':
+      return [attribute(NFTA.set.name, change.set)];
     case 'add elements':
-    case 'delete elements':
       return [
         attribute(NFTA.set.name, change.set),
         writeElements(change.ranges, NFPROTO[change.family].bytes),
@@ -124,8 +135,13 @@ function contentOf(change: Change): readonly Buffer[] {
         attribute(NFTA.chain.userData, writeUserData('chain', change.comment)),
       ];
     }
-    case 'flush chain':
-      return [attribute(NFTA.rule.chain, change.chain)];
+    case 'delete chain':
+      return [attribute(NFTA.chain.name, change.chain)];
+    case 'delete object':
+      return [
+        attribute(NFTA.object.name, change.name),
+        attribute(NFTA.object.type, bytesOf(change.objectType, 4)),
+      ];
     case 'add rule': {
       const { comment } = change;
       const expressions = change.expressions.map((one) => writeExpression(one));
@@ -141,8 +157,9 @@ function contentOf(change: Change): readonly Buffer[] {
 /** The bytes of the headers of a message, and of an attribute that is a list. */
 const [MESSAGE_HEADERS, LIST_HEADER] = [20, 4];
 
-/** The name of the expression at an offset in the message of a change; undefined if there is none. */
-export function expressionAt(change: Change, offset: number): string | undefined {
+/** The part of a change that the kernel may lack: an expression at an offset in the message, or the type of a chain. */
+export function partAt(change: Change, offset: number): string | undefined {
+  if (change.kind === 'add chain') return 'chain type';
   if (change.kind !== 'add rule') return undefined;
   // Behind the names of table and chain.
   const before = requestOf(change).attributes.slice(0, 2);

@@ -16,8 +16,8 @@ export type NetlinkFailure = 'changed' | 'interrupted' | 'limit' | 'denied' | 'u
 export interface RefusedPart {
   readonly request: number;
   readonly offset: number | undefined;
-  /** The name of the expression of a rule that is refused; undefined if it is unknown. */
-  readonly expression?: string | undefined;
+  /** The name of the expression of a rule that is refused, or `chain type`; undefined if it is unknown. */
+  readonly part?: string | undefined;
 }
 
 /** A netlink request failed. A failed change changes nothing. */

@@ -49,8 +49,8 @@ export type TableFamily = keyof typeof TABLE_FAMILIES;
 
 /** Attributes of messages of nf_tables: NFTA_TABLE_NAME and so on. The name of the table is the first one of every message. */
 export const NFTA = {
-  table: { name: 1, flags: 2, use: 3, handle: 4, userData: 6, owner: 7 },
-  chain: { table: 1, name: 3, hook: 4, policy: 5, use: 6, type: 7, userData: 12 },
+  table: { name: 1, flags: 2, use: 3, userData: 6, owner: 7 },
+  chain: { table: 1, name: 3, hook: 4, policy: 5, use: 6, type: 7, flags: 10, userData: 12 },
   hook: { number: 1, priority: 2 },
   rule: { table: 1, chain: 2, handle: 3, expressions: 4, userData: 7 },
   set: {
@@ -61,10 +61,10 @@ export const NFTA = {
     description: 9,
     id: 10,
     userData: 13,
-    handle: 16,
     expression: 17,
     expressions: 18,
   },
+  object: { name: 2, type: 3 },
 } as const;
 
 /** NFT_SET_… flags of a set. */
@@ -89,6 +89,8 @@ export const NFT_MSG = {
   deleteSetElement: 0x0a0e,
   newGeneration: 0x0a0f,
   getGeneration: 0x0a10,
+  getObject: 0x0a13,
+  deleteObject: 0x0a14,
 } as const;
 
 /** The same in linux/netfilter/ipset/ip_set.h: IPSET_CMD_CREATE and IPSET_CMD_GET_BYINDEX. */

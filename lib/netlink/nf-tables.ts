@@ -1,7 +1,8 @@
 import {
   type ChainName,
   type Change,
-  expressionAt,
+  nameOf,
+  partAt,
   requestOf,
   type SetName,
   type TableName,
@@ -29,10 +30,12 @@ import {
   type ChainReply,
   type Generation,
   type NatChain,
+  type ObjectReply,
   type RuleReply,
   readChain,
   readGeneration,
   readNatChain,
+  readObject,
   readRule,
   readSet,
   readTable,
@@ -66,6 +69,7 @@ const READABLE = {
   chain: { type: NFT_MSG.getChain, flags: NLM_F.ack, nameType: NFTA.chain.name },
   set: { type: NFT_MSG.getSet, flags: NLM_F.ack, nameType: NFTA.set.name },
   sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: NFTA.set.name },
+  objects: { type: NFT_MSG.getObject, flags: NLM_F.dump, nameType: NFTA.object.name },
   rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain },
   'each of the rules': { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain, isLong: true },
   elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: NFTA.set.name, isLong: true },
@@ -121,6 +125,11 @@ export class NfTables implements Disposable {
   /** All sets and maps of a table. */
   async sets(name: TableName): Promise<readonly SetReply[]> {
     return (await this.#ask('sets', name, undefined, readSet)) ?? [];
+  }
+
+  /** All objects of a table. */
+  async objects(name: TableName): Promise<readonly ObjectReply[]> {
+    return (await this.#ask('objects', name, undefined, readObject)) ?? [];
   }
 
   /**
@@ -225,12 +234,12 @@ export class NfTables implements Disposable {
       if (!(error instanceof NetlinkError) || error.at === undefined) throw error;
       const change = changes[error.at.request];
       if (change === undefined) throw error;
-      const part = expressionAt(change, error.at.offset ?? 0);
+      const part = partAt(change, error.at.offset ?? 0);
       throw new NetlinkError(
         error.failure,
-        `cannot ${changeText(change)}${part === undefined ? '' : ` (${part})`}: ${error.code}`,
+        `cannot ${change.kind} ${inWords(change, nameOf(change))}${part === undefined ? '' : ` (${part})`}: ${error.code}`,
         error.code,
-        { ...error.at, expression: part },
+        { ...error.at, part },
       );
     }
   }
@@ -267,10 +276,4 @@ function requestFor({ family, table }: TableName<TableFamily>, ...attributes: re
     protocol: TABLE_FAMILIES[family].protocol,
     attributes: [attribute(NFTA.table.name, table), ...attributes],
   };
-}
-
-/** A change in words, as in `add rule ip t c`. */
-function changeText(change: Change): string {
-  const name = 'chain' in change ? change.chain : 'set' in change ? change.set : undefined;
-  return `${change.kind} ${inWords(change, name)}`;
 }

@@ -32,8 +32,6 @@ export interface TableReply extends UserData {
   readonly flags: number;
   /** How many chains, sets, objects and flow tables it holds. */
   readonly use: number;
-  /** No other table of this network namespace has had it. */
-  readonly handle: number;
   /** The port of the netlink socket that alone may change the table; undefined if any may. */
   readonly owner?: number | undefined;
 }
@@ -57,11 +55,12 @@ export interface ChainReply extends UserData {
   readonly hook?: Hook | undefined;
   /** How many rules it holds, and how many rules and elements lead to it. */
   readonly use: number;
+  /** Whether it is a part of a rule, with which it goes: `jump { … }`. */
+  readonly isBound?: true;
 }
 
 export interface SetReply extends UserData {
   readonly name: string;
-  readonly handle: number;
   /** NFT_SET_…: 1 is anonymous, 4 has intervals. */
   readonly flags: number;
   /** The number of its type in nft(8): 7 for addresses of IPv4, 8 for those of IPv6. */
@@ -71,6 +70,13 @@ export interface SetReply extends UserData {
   readonly expressions: readonly Expression[];
   /** How many elements it may hold; undefined if there is no limit. */
   readonly size?: number | undefined;
+}
+
+/** Such as a named counter. */
+export interface ObjectReply {
+  readonly name: string;
+  /** NFT_OBJECT_…. */
+  readonly objectType: number;
 }
 
 export interface RuleReply extends UserData {
@@ -93,6 +99,7 @@ export interface NatChain {
 
 const NFTA_GEN = { id: 1, processName: 3 } as const;
 const NFTA_SET_DESC_SIZE = 1;
+const NFT_CHAIN_BINDING = 4;
 
 const [NF_INET_PRE_ROUTING, NF_INET_POST_ROUTING] = [0, 4];
 /** linux/netfilter_ipv4.h */
@@ -111,7 +118,6 @@ export function readTable(message: Message): TableReply {
   return {
     flags: uint(find(attributes, NFTA.table.flags)),
     use: uint(find(attributes, NFTA.table.use)),
-    handle: u64(find(attributes, NFTA.table.handle)),
     ...(owner && { owner: uint(owner) }),
     ...userDataIn('table', find(attributes, NFTA.table.userData)),
   };
@@ -121,6 +127,7 @@ export function readTable(message: Message): TableReply {
 export function readChain(message: Message): ChainReply {
   const attributes = attributesOf(message);
   const hook = find(attributes, NFTA.chain.hook);
+  const flags = find(attributes, NFTA.chain.flags);
   return {
     protocol: message.payload.bytes[message.payload.start] ?? 0,
     table: text(find(attributes, NFTA.chain.table)),
@@ -133,6 +140,7 @@ export function readChain(message: Message): ChainReply {
         ...readHook(hook),
       },
     }),
+    ...(flags && (uint(flags) & NFT_CHAIN_BINDING) !== 0 && { isBound: true }),
     ...userDataIn('chain', find(attributes, NFTA.chain.userData)),
   };
 }
@@ -163,7 +171,6 @@ export function readSet(message: Message): SetReply {
   const flags = find(attributes, NFTA.set.flags);
   return {
     name: text(find(attributes, NFTA.set.name)),
-    handle: u64(find(attributes, NFTA.set.handle)),
     flags: flags === undefined ? 0 : uint(flags),
     keyType: uint(find(attributes, NFTA.set.keyType)),
     keyBytes: uint(find(attributes, NFTA.set.keyLength)),
@@ -171,6 +178,13 @@ export function readSet(message: Message): SetReply {
     ...(size && { size: uint(size) }),
     ...userDataIn('set', find(attributes, NFTA.set.userData)),
   };
+}
+
+/** Reads NFT_MSG_NEWOBJ. */
+export function readObject(message: Message): ObjectReply {
+  const attributes = attributesOf(message);
+  const { name, type } = NFTA.object;
+  return { name: text(find(attributes, name)), objectType: uint(find(attributes, type)) };
 }
 
 /** Reads NFT_MSG_NEWRULE. */

@@ -9,7 +9,7 @@ const began = performance.now();
 let count = 0;
 for (let now = began; now < began + seconds * 1000; now = performance.now()) {
   for (; count < (rate * (now - began)) / 1000; count += 1)
-    await tables.commit([{ kind: count % 2 === 0 ? 'add elements' : 'delete elements', ...element }]);
+    await tables.commit([{ kind: count % 2 === 0 ? 'add elements' : 'flush set', ...element }]);
   await delay(1);
 }
 console.log(count);

@@ -4,6 +4,7 @@ import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { setInUse } from '../lab/own-sets.ts';
 import { RUNS } from '../lab/runs.ts';
 import {
   answers,
@@ -35,7 +36,7 @@ describe('the agent', () => {
       ({ reason, family }) => reason === 'change' && family === 'IPv4',
     );
     assert.ok(change);
-    assert.match(String(change['msg']), /IPv4: rules added 1, removed 1, kept 3/);
+    assert.match(String(change['msg']), /IPv4: rules added 1, removed 1, kept 4/);
     assert.deepEqual(change['verdicts'], [
       '10.1.0.0/16: not masqueraded → masqueraded',
       '10.3.0.0/16: masqueraded → not masqueraded',
@@ -207,7 +208,8 @@ async function destinations(node: NodeLab): Promise<readonly string[]> {
 
 /** What the set of nftables holds, link-local left out. */
 async function elements(node: NodeLab): Promise<readonly string[]> {
-  const listing = await node.run('nft', 'list', 'set', 'ip', 'ip-masq-agent', 'not-masqueraded');
+  const script = `nft list set ip ip-masq-agent ${setInUse('IPv4')}`;
+  const listing = await node.run('sh', '-ec', script);
   const found = [...listing.matchAll(/([\d.]+\/\d+) counter/g)].map(([, element = '']) => element);
   return found.filter((cidr) => cidr !== '169.254.0.0/16');
 }

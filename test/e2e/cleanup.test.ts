@@ -13,10 +13,10 @@ describe('cleanup', () => {
     await makeRules(node, 'nft', 'OTHER');
     const { code, stdout, stderr } = await node.agent('cleanup', '--masq-chain=OTHER', '--force');
     assert.deepEqual([code, await table()], [0, before]);
-    assert.match(stdout, /^IPv4, iptables [\d.]+ \(nft\): removed 6 rules$/m);
+    assert.match(stdout, /^IPv4, iptables [\d.]+ \(nft\): removed 7 rules$/m);
     assert.doesNotMatch(stdout, /IPv4, nftables/);
     assert.match(stderr, /^ip-masq-agent: .*--masq-chain=IP-MASQ-AGENT: its tables of nftables stay;/m);
-    assert.match((await node.agent('cleanup', '--force')).stdout, /^IPv4, nftables: removed 12 rules$/m);
+    assert.match((await node.agent('cleanup', '--force')).stdout, /^IPv4, nftables: removed 13 rules$/m);
     agent.kill('SIGTERM');
     await agent.ended;
   });

@@ -3,6 +3,7 @@ import { cp, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { DAMAGES } from '../lab/damages.ts';
+import { unnumbered } from '../lab/own-sets.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import {
   answers,
@@ -89,7 +90,7 @@ for (const {
   list: [lister, ...args],
 } of WAYS) {
   // While another program changes them all the time, the command can fail.
-  const rules = async (node: NodeLab) => (await node.box.run(lister, args)).stdout;
+  const rules = async (node: NodeLab) => unnumbered((await node.box.run(lister, args)).stdout);
   describe(`drift, although the next resync is an hour away, ${flag}`, () => {
     for (const [reason, flags] of [
       ['kernel', [LONG]],
@@ -201,14 +202,14 @@ describe('an agent without its native module', () => {
     assert.equal(auto.code, 1);
     assert.match(auto.stderr, /nftables rules .* cannot load .*koffi\.node.*--backend=iptables/);
     const agent = await serving(node, '--backend=iptables');
-    assert.equal((await node.chain()).length, 3);
+    assert.equal((await node.chain()).length, 4);
     assert.match(await node.metrics(), /^ip_masq_agent_netlink_active 0$/m);
     await node.iptables('-F');
     assert.equal((await node.chain()).length, 0);
     agent.kill('SIGHUP');
     // So no event had led to a repair before.
     await agent.logged(/"reason":"signal".*repaired/);
-    assert.equal((await node.chain()).length, 3);
+    assert.equal((await node.chain()).length, 4);
     const warnings = jsonLines(agent.log()).filter(({ msg }) => /netlink fails/.test(`${msg}`));
     assert.deepEqual(
       warnings.map(({ level }) => level),

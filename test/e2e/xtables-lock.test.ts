@@ -23,7 +23,7 @@ describe('while another program holds the xtables lock', () => {
     await agent.logged(/trying again: .*xtables lock/);
     lock.kill();
     assert.equal((await agent.ended).code, 0, agent.log());
-    await agent.logged(/IPv4: rules added 5/);
+    await agent.logged(/IPv4: rules added 6/);
   });
 
   it('nftables does not wait for it, and the old chain goes once the lock is free', async () => {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { formatRange, parseRange, type Range } from '../../lib/cidr/ranges.ts';
-import { type ChainName, elementChanges, type SetName } from '../../lib/netlink/change.ts';
+import { addElements, type ChainName, type SetName } from '../../lib/netlink/change.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import type { KnownExpression } from '../../lib/netlink/expressions.ts';
 import type { TableChange } from '../../lib/netlink/watch.ts';
@@ -77,18 +77,11 @@ function parsed(text: string): Range {
   return range;
 }
 
-/** Deletes ranges from a set and adds others, in one transaction. */
-async function change(
-  netlink: Netlink,
-  set: SetName,
-  remove: readonly Range[],
-  add: readonly Range[],
-): Promise<void> {
-  await netlink.commit([
-    ...elementChanges('delete elements', set, remove),
-    ...elementChanges('add elements', set, add),
-  ]);
+async function add(netlink: Netlink, set: SetName, ranges: readonly Range[]): Promise<void> {
+  await netlink.commit(addElements(set, ranges));
 }
+
+const flush = (netlink: Netlink, set: SetName) => netlink.commit([{ kind: 'flush set', ...set }]);
 
 /** The failure of a request that must fail. */
 async function failureOf(request: Promise<unknown>): Promise<string> {
@@ -127,13 +120,13 @@ for (const { family, kind } of FAMILY_KINDS) {
         nft(`${verb} element ${IP[family]} t s { ${texts.join(', ')} }\n`);
       for (const texts of EDGES[family]) {
         const ranges = texts.map(parsed);
-        for (const [add, remove] of [
-          [() => element('add', texts), () => change(netlink, set, ranges, [])],
-          [() => change(netlink, set, [], ranges), () => element('delete', texts)],
+        for (const [fill, remove] of [
+          [() => element('add', texts), () => flush(netlink, set)],
+          [() => add(netlink, set, ranges), () => element('delete', texts)],
           [() => element('add', texts), () => element('delete', texts)],
-          [() => change(netlink, set, [], ranges), () => change(netlink, set, ranges, [])],
+          [() => add(netlink, set, ranges), () => flush(netlink, set)],
         ] as const) {
-          await add();
+          await fill();
           assert.deepEqual([await lab.read(), await lab.listed()], [texts, texts]);
           await remove();
           assert.deepEqual([await lab.read(), await lab.listed()], [[], []]);
@@ -147,22 +140,17 @@ for (const { family, kind } of FAMILY_KINDS) {
       const [texts = []] = EDGES[family];
       const [first, second, ...others] = texts.map(parsed);
       assert.ok(first !== undefined && second !== undefined);
-      await change(netlink, set, [], [second, ...others]);
+      await add(netlink, set, [second, ...others]);
       const before = await lab.listed();
-      for (const [remove, add, code] of [
-        [[], [first, second], 'EEXIST'],
-        [[], [first, { ...second, last: second.last - 1n }], 'EEXIST'],
-        [[second, first], [], 'ENOENT'],
-        [[{ ...second, last: second.last - 1n }], [first], 'ENOENT'],
-        [[second, first], [second], 'ENOENT'],
-      ] as const) {
-        assert.match(await failureOf(change(netlink, set, remove, add)), new RegExp(`^changed: .*${code}$`));
+      for (const ranges of [
+        [first, second],
+        [first, { ...second, last: second.last - 1n }],
+      ]) {
+        assert.match(await failureOf(add(netlink, set, ranges)), /^changed: .*EEXIST$/);
         assert.deepEqual(await lab.listed(), before);
       }
       const missing = { ...set, set: 'missing' };
-      assert.match(await failureOf(change(netlink, missing, [], [first])), /^changed: .*ENOENT$/);
-      // Another order would fail: one range takes the place of the other.
-      await change(netlink, set, [second], [{ ...second, last: second.last - 1n }]);
+      assert.match(await failureOf(add(netlink, missing, [first])), /^changed: .*ENOENT$/);
     });
   });
 
@@ -174,9 +162,9 @@ for (const { family, kind } of FAMILY_KINDS) {
       // A user namespace may not go beyond twice net.core.wmem_max; nobody may go beyond the limit of the agent.
       const most = 2 * Number(await readFile('/proc/sys/net/core/wmem_max', 'utf8'));
       const count = kind === 'userns' ? Math.min(Math.ceil(most / BYTES_OF_A_RANGE), 300_000) : 300_000;
-      assert.match(await failureOf(change(lab.netlink, lab.set, [], ranges(count))), /^failed: .*EMSGSIZE$/);
+      assert.match(await failureOf(add(lab.netlink, lab.set, ranges(count))), /^failed: .*EMSGSIZE$/);
       assert.deepEqual(await lab.read(), []);
-      await change(lab.netlink, lab.set, [], ranges(1_500));
+      await add(lab.netlink, lab.set, ranges(1_500));
       assert.equal((await lab.read()).length, 1_500);
     });
 
@@ -254,7 +242,7 @@ for (const { family, kind } of FAMILY_KINDS) {
           }),
         );
       await lab.nft('add rule ip other c counter\n');
-      await change(netlink, set, [], [parsed('12.0.0.0/8')]);
+      await add(netlink, set, [parsed('12.0.0.0/8')]);
       await lab.nft('flush ruleset\n');
       const told: TableChange[] = [];
       for (; told.length < 4; await delay(5)) {
@@ -328,7 +316,7 @@ const MANY = { IPv4: 20_000, IPv6: RUNS > 1 ? 100_000 : 20_000 } as const;
 
 for (const family of FAMILIES) {
   const many = MANY[family];
-  it(`${many} elements of ${family} over netlink: made, read, one more, 1,000 fewer`, async () => {
+  it(`${many} elements of ${family} over netlink: made, read, one more`, async () => {
     await using lab = await createLab(BOX_KINDS[0] ?? 'userns', family);
     const { netlink, set } = lab;
     const ranges = Array.from({ length: many }, (_, index) => {
@@ -336,7 +324,7 @@ for (const family of FAMILIES) {
       return { first, last: first + 127n };
     });
     for (let from = 0; from < ranges.length; from += MOST_AT_ONCE)
-      await change(netlink, set, [], ranges.slice(from, from + MOST_AT_ONCE));
+      await add(netlink, set, ranges.slice(from, from + MOST_AT_ONCE));
     assert.deepEqual(
       await lab.read(),
       ranges.map((range) => formatRange(family, range)),
@@ -349,8 +337,8 @@ for (const family of FAMILIES) {
     assert.equal((await reading)?.ranges.length, ranges.length);
     assert.deepEqual(answered, ['generation', 'elements']);
     const one = parsed(family === 'IPv4' ? '9.0.0.0/8' : 'fc00::/8');
-    await change(netlink, set, ranges.slice(5_000, 6_000), [one]);
-    const expected = [one, ...ranges.slice(0, 5_000), ...ranges.slice(6_000)];
+    await add(netlink, set, [one]);
+    const expected = [one, ...ranges];
     assert.deepEqual(
       await lab.read(),
       expected.map((range) => formatRange(family, range)),

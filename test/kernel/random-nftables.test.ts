@@ -14,6 +14,7 @@ import { decider, type Policy } from '../../lib/policy/policy.ts';
 import { type BoxKind, createBox } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
 import { hostNetlink, type Netlink, type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
+import { unnumbered } from '../lab/own-sets.ts';
 import { type Change, changed, changes, rawEdits } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
@@ -140,7 +141,7 @@ async function createNode(kind: BoxKind, family: Family) {
     async listed(): Promise<readonly string[]> {
       const { code, stdout, stderr } = await box.run('nft', ['-s', 'list', 'ruleset']);
       assert.equal(code, 0, stderr);
-      return stdout.split('\n').toSorted();
+      return unnumbered(stdout).split('\n').toSorted();
     },
     [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
   };
@@ -157,7 +158,7 @@ function edgesOf({ family, entries }: Policy): readonly bigint[] {
     .filter((value) => value >= 0n && value <= highest);
 }
 
-/** All that the kernel tells of the table, but handles, counts and the order of what the agent finds by name. */
+/** All that the kernel tells of the table, but handles, counts, numbers of sets, and the order of what the agent finds by name. */
 async function stateOf(netlink: Netlink, table: TableName) {
   const sets = await netlink.sets(table);
   const byName = <One extends { readonly name: string }>(all: readonly One[]) =>
@@ -175,7 +176,7 @@ async function stateOf(netlink: Netlink, table: TableName) {
     chains: byName(await netlink.chains(table)),
     rules: Object.groupBy(await netlink.rules(table), ({ chain }) => chain),
   };
-  return JSON.parse(toText(state), (key, value) =>
+  return JSON.parse(unnumbered(toText(state)), (key, value) =>
     ['handle', 'packets', 'bytes'].includes(key) ? 0 : value,
   );
 }

@@ -11,6 +11,7 @@ import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
 import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { unnumbered } from '../lab/own-sets.ts';
 import { owning } from '../lab/owning.ts';
 import { succeed } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
@@ -148,7 +149,7 @@ export async function syncOnce(dataplane: Dataplane, policy: Policy): Promise<Pl
   return plan;
 }
 
-/** As the agent syncs: what the kernel refuses to change singly is made again. */
+/** As the agent syncs: after a failure it reads everything, and tries again. */
 export async function sync(dataplane: Dataplane, policy: Policy): Promise<void> {
   try {
     await syncOnce(dataplane, policy);
@@ -210,4 +211,21 @@ export function policyOf(
 ): Policy {
   const addresses = own.flatMap((text) => parseAddress(text) ?? []);
   return compilePolicy(mergedOf(texts, options), family, addresses);
+}
+
+/** What nft lists on a new node that holds the policy. */
+const listings = new WeakMap<Policy, Promise<string>>();
+
+async function listingOf(policy: Policy): Promise<string> {
+  await using node = await createNftablesLab('userns');
+  await node.sync(policy);
+  return unnumbered(await node.nft(`list table ${IP[policy.family]} ip-masq-agent`));
+}
+
+/** Holds what the policy says, letter for letter as a new node would. */
+export async function assertExact(node: NftablesLab, policy: Policy): Promise<void> {
+  assert.equal(await isInSync(node.dataplane, policy), true);
+  const expected = listings.get(policy) ?? listingOf(policy);
+  listings.set(policy, expected);
+  assert.equal(unnumbered(await node.nft(`list table ${IP[policy.family]} ip-masq-agent`)), await expected);
 }

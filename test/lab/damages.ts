@@ -1,5 +1,6 @@
 import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/chain.ts';
 import type { Family } from '../../lib/policy/policy.ts';
+import { setInUse } from './own-sets.ts';
 
 /** What another program does to the agent's rules of a family, and what the agent then finds. */
 interface Damage {
@@ -78,7 +79,7 @@ const IPTABLES = {
 const nft =
   (command: (table: string, words: (typeof WORDS)[Family]) => string): Damage['script'] =>
   (family) =>
-    `nft -f - <<'END'\n${command(`${IP[family]} ip-masq-agent`, WORDS[family])}\nEND`;
+    `nft -f - <<END\n${command(`${IP[family]} ip-masq-agent`, WORDS[family]).replaceAll('SET', setInUse(family))}\nEND`;
 
 /** `large` is of the config, and holds `small`; `other` is not. */
 const WORDS = {
@@ -103,17 +104,17 @@ const NFTABLES = {
   },
   'a removed element': {
     found: ['elements differ'],
-    script: nft((table, { large }) => `delete element ${table} not-masqueraded { ${large} }`),
+    script: nft((table, { large }) => `delete element ${table} SET { ${large} }`),
   },
   'an added element': {
     found: ['elements differ'],
-    script: nft((table, { other }) => `add element ${table} not-masqueraded { ${other} }`),
+    script: nft((table, { other }) => `add element ${table} SET { ${other} }`),
   },
   'an element in place of a larger one': {
     found: ['elements differ'],
     script: nft(
       (table, { large, small }) =>
-        `delete element ${table} not-masqueraded { ${large} }; add element ${table} not-masqueraded { ${small} }`,
+        `delete element ${table} SET { ${large} }; add element ${table} SET { ${small} }`,
     ),
   },
   'a set that holds all other addresses too': {
@@ -121,12 +122,12 @@ const NFTABLES = {
     // nft 1.0.6 crashes if this is added to a set with others.
     script: nft(
       (table, { type }) =>
-        `flush chain ${table} postrouting; delete set ${table} not-masqueraded; table ${table} { set not-masqueraded { type ${type}; flags interval; elements = { * }; }; }`,
+        `flush chain ${table} postrouting; delete set ${table} SET; table ${table} { set SET { type ${type}; flags interval; elements = { * }; }; }`,
     ),
   },
   'a flushed set': {
     found: ['elements differ'],
-    script: nft((table) => `flush set ${table} not-masqueraded`),
+    script: nft((table) => `flush set ${table} SET`),
   },
   'another priority': {
     found: ['rules differ', 'elements differ'],

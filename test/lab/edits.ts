@@ -141,8 +141,8 @@ function tableEdits(protocol: Protocol): fc.Arbitrary<Edit> {
   const { type, elements } = ADDRESSES[protocol];
   const table = `${protocol} ip-masq-agent`;
   const chain = oneOf('postrouting', 'postrouting', 'foreign-chain', 'foreign-base', 'foreign-nat');
-  const ownSet = oneOf('not-masqueraded', 'masqueraded-from');
-  const set = oneOf('not-masqueraded', 'masqueraded-from', 'foreign-set');
+  const ownSet = oneOf('not-masqueraded', 'not-masqueraded-2', 'masqueraded-from');
+  const set = oneOf(...SETS);
   const range = oneOf(...elements);
   // Mostly there.
   const linkLocal = protocol === 'ip' ? '169.254.0.0/16' : 'fe80::/10';
@@ -217,7 +217,7 @@ function tableEdits(protocol: Protocol): fc.Arbitrary<Edit> {
   return statement.map((nft) => ({ protocol, nft }));
 }
 
-const SETS = ['not-masqueraded', 'masqueraded-from', 'foreign-set'] as const;
+const SETS = ['not-masqueraded', 'not-masqueraded-2', 'masqueraded-from', 'foreign-set'] as const;
 const OWN_CHAINS = ['IP-MASQ-AGENT', 'IP-MASQ-AGENT-FROM'] as const;
 
 /** Edits by nft(8) of the chains of iptables. iptables cannot list some of these rules. */

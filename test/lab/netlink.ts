@@ -83,6 +83,7 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'chains',
     'set',
     'sets',
+    'objects',
     'rules',
     'eachRuleOf',
     'elements',

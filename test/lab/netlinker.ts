@@ -1,5 +1,5 @@
 /** Reads and changes nf_tables of the box that it is in, over netlink sockets. */
-import { elementChanges } from '../../lib/netlink/change.ts';
+import { addElements } from '../../lib/netlink/change.ts';
 import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { attribute, IPSET_MSG, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
@@ -29,6 +29,7 @@ const netlink: Netlink = {
   chains: (name) => tables.chains(name),
   set: (name) => tables.set(name),
   sets: (name) => tables.sets(name),
+  objects: (name) => tables.objects(name),
   rules: (...values) => tables.rules(...values),
   eachRule: (...values) => tables.eachRule(...values),
   async eachRuleOf(name, most) {
@@ -68,12 +69,12 @@ const netlink: Netlink = {
     });
     const set = { family: 'IPv4', table: 't', set: 's' } as const;
     for (let time = 0; time < times; time += 1)
-      await tables.commit(elementChanges(time % 2 === 0 ? 'add elements' : 'delete elements', set, ranges));
+      await tables.commit(time % 2 === 0 ? addElements(set, ranges) : [{ kind: 'flush set', ...set }]);
     const told: Events<TableChange>[] = [];
     for await (const events of watch) {
       told.push(events);
       if (told.length === 2) break;
-      await tables.commit(elementChanges('add elements', set, [{ first: 1n, last: 1n }]));
+      await tables.commit(addElements(set, [{ first: 1n, last: 1n }]));
     }
     return told;
   },

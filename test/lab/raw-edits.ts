@@ -193,8 +193,8 @@ export function changes(): fc.Arbitrary<Change> {
 /** The messages that make the table of a policy again, but for a change. The kernel refuses most of them. */
 export function changed(policy: Policy, options: RuleOptions, change: Change): readonly RawMessage[] {
   const { family } = policy;
-  const plan = planTable({ family, table: undefined, interim: undefined }, policy, options);
-  const requests = plan?.transactions.flat().map(({ change }) => requestOf(change)) ?? [];
+  const plan = planTable(undefined, policy, options);
+  const requests = plan?.transactions.flat().map(requestOf) ?? [];
   const messages = requests.map(({ attributes, ...one }, index) => {
     if (index !== change.message % requests.length)
       return { ...one, attributes: Buffer.concat(attributes).toString('hex') };

@@ -50,7 +50,7 @@ describe('packets that conntrack refuses', { concurrency: true, skip: NO_NFTABLE
     assert.deepEqual(await lab.counts(), []);
   });
 
-  it('are counted, each that leaves and nothing else, whatever else is written again', async () => {
+  it('are counted, each that leaves and nothing else, from zero if the rules are written again', async () => {
     await using lab = await createInvalidLab('count');
     await lab.connect();
     assert.deepEqual(await lab.counted(), NONE);
@@ -63,8 +63,6 @@ describe('packets that conntrack refuses', { concurrency: true, skip: NO_NFTABLE
     const before = await lab.counts();
     assert.equal(await lab.toInside(), 0n);
     for (const { packets } of before) assert.ok(packets >= LEAST, `${packets}`);
-    await lab.repair('postrouting');
-    assert.deepEqual(await lab.counts(), before);
     await lab.repair('postrouting-invalid');
     assert.deepEqual(await lab.counted(), NONE);
   });

@@ -35,7 +35,6 @@ export function plan(observed: IptablesObservation, policy: Policy, options: Rul
       ...(isLeft ? (['chain left over'] as const) : []),
     ],
     ...comparison,
-    remakes: rewrite || byNumber,
     script: transaction(
       observed,
       byNumber
@@ -116,7 +115,6 @@ export function planRemoval(observed: IptablesObservation, chain: string): Draft
     family,
     found: ['chain left over'],
     ...comparison,
-    remakes: true,
     script: transaction(observed, removeChains(observed, chain)),
   };
 }

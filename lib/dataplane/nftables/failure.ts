@@ -1,8 +1,9 @@
 import { NetlinkError } from '../../netlink/error.ts';
 import { DataplaneError } from '../error.ts';
 
-/** Expressions of the agent's rules that are in modules of their own. */
+/** What is in modules of its own: expressions of the agent's rules, and the type of its chain. */
 const MODULES: Readonly<Record<string, string>> = {
+  'chain type': 'nft_chain_nat',
   ct: 'nft_ct',
   fib: 'nft_fib_ipv4 (for IPv6, nft_fib_ipv6)',
   masq: 'nft_masq',
@@ -41,8 +42,8 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   EMFILE: EXHAUSTED,
   ENFILE: EXHAUSTED,
   ENOMEM: EXHAUSTED,
+  ENOBUFS: EXHAUSTED,
   EMSGSIZE: TOO_LONG,
-  ENOBUFS: TOO_LONG,
 };
 
 /** The failure of a request for nf_tables as the dataplane's. Throws every other error. */
@@ -50,7 +51,7 @@ export function dataplaneError(error: unknown): DataplaneError {
   if (error instanceof DataplaneError) return error;
   if (!(error instanceof NetlinkError)) throw error;
   const { message, code = '', at } = error;
-  const module = MODULES[at?.expression ?? ''];
+  const module = MODULES[at?.part ?? ''];
   if (module !== undefined && UNKNOWN.includes(code))
     return new DataplaneError(
       'unsupported',
@@ -87,10 +88,4 @@ function meaningOf({ failure, code, at }: NetlinkError): Meaning {
       if (code === 'EINVAL' && at === undefined) return NO_NF_TABLES;
       return BY_CODE[code ?? ''] ?? UNCLEAR;
   }
-}
-
-/** The error for a chain that the kernel cannot add to a table that is there. */
-export function lacksChainType(message: string): DataplaneError {
-  const remedy = 'load it on the node (modprobe), or use --iptables-mode=legacy';
-  return new DataplaneError('unsupported', `the kernel lacks nft_chain_nat: ${message}`, remedy);
 }

@@ -9,8 +9,6 @@ export const NFT_FAMILY = {
 
 /** The names of the agent's table, chains and sets in both families. */
 export const TABLE = 'ip-masq-agent';
-/** The table that has the rules while the other one is made again: packets never meet a part of them. */
-export const INTERIM_TABLE = 'ip-masq-agent-interim';
 export const CHAIN = 'postrouting';
 /** The chain of packets that no chain of type nat sees. */
 export const INVALID_CHAIN = 'postrouting-invalid';
@@ -20,8 +18,10 @@ export const SET = 'not-masqueraded';
 export const FROM_SET = 'masqueraded-from';
 /** The set of addresses whose packets are left alone; absent if the other one says it. */
 export const NOT_FROM_SET = 'not-masqueraded-from';
-/** At most one of them is there. */
-export const SOURCE_SETS: readonly string[] = [FROM_SET, NOT_FROM_SET];
+/** What a set is for, by its name: one that takes the place of another has a number behind it, such as `not-masqueraded-2`. */
+export function purposeOf(set: string): string {
+  return set.replace(/-\d+$/, '');
+}
 
 /** The table as nft(8) names it: `ip ip-masq-agent`. */
 export function tableName(family: Family, table = TABLE): string {

@@ -1,17 +1,15 @@
 import type { Family } from '../../cidr/address.ts';
-import type { Change } from '../../netlink/change.ts';
 import { NetlinkError } from '../../netlink/error.ts';
-import type { Policy } from '../../policy/policy.ts';
 import { BY_FLAG, type Dataplane, type EntryCount, type Observed, type Reason } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
-import { ALLOW_NETLINK, dataplaneError, lacksChainType } from './failure.ts';
-import { INVALID_CHAIN, SET } from './names.ts';
-import { type Ruleset, readRuleset } from './observe.ts';
+import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
+import { INVALID_CHAIN, SET, tableName } from './names.ts';
+import { readTable } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
-import { isOwn, isSameTable, type Table, type TableChain, type TableRule } from './ruleset.ts';
+import { isOwn, setFor, type Table, type TableChain, type TableRule } from './ruleset.ts';
 import { type PolicyTable, renderTable, tableBlock } from './table.ts';
 import { kernelVerdicts } from './verdict.ts';
 
@@ -31,68 +29,33 @@ export function openNftables(
     throw dataplaneError(error);
   };
   const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
-  const readRules = (requests: Requests, family: Family) =>
-    readRuleset(requests, family, options.mostObjects);
-  /** What the agent has written, and how the kernel shows it. */
-  const oddities = new Map<Family, { readonly wanted: PolicyTable; readonly table: Table }>();
-  /** What was written last, and how many transactions of other programs the generation had counted before. */
-  const written = new Map<Family, { readonly wanted: PolicyTable; readonly foreign: number }>();
-  /** How many transactions of this process are carried out, or begun. */
-  let commits = 0;
+  /** Why old sets of a family have not been deleted: until its next change, sets that nothing looks up stay. */
+  const undeletable = new Map<Family, string>();
+  const read = (requests: Requests, family: Family) => readTable(requests, family, options.mostObjects);
 
-  const apply = async (policy: Policy | undefined, plan: TablePlan, family: Family): Promise<void> => {
-    written.delete(family);
+  const apply = async ({ transactions, cleanup }: TablePlan, family: Family): Promise<void> => {
+    undeletable.delete(family);
     await ask(async (requests) => {
-      // The other family may commit before the answer is here.
-      const before = commits;
-      const foreign = (await requests.generation()).id - before;
-      for (const transaction of plan.transactions) {
-        commits += 1;
-        try {
-          await commit(
-            requests,
-            transaction.map(({ change }) => change),
-          );
-        } catch (error) {
-          commits -= 1;
-          throw error;
-        }
-      }
-      if (policy !== undefined) written.set(family, { wanted: renderTable(policy, options), foreign });
+      for (const transaction of transactions) await requests.commit(transaction);
+      if (cleanup.length === 0) return;
+      await requests.commit(cleanup).catch((error: unknown) => {
+        if (!(error instanceof NetlinkError)) throw error;
+        undeletable.set(family, undeletableText(family, error));
+      });
     });
   };
 
-  /** Reads the rules. Takes note if they are not shown as they were written, although no other program has changed anything. */
-  const read = async (requests: Requests, family: Family): Promise<Ruleset> => {
-    const ruleset = await readRules(requests, family);
-    const { table } = ruleset;
-    const last = written.get(family);
-    const isAlone = last?.foreign === (await requests.generation()).id - commits;
-    if (last !== undefined && table !== undefined && isAlone && !isSameTable(table, last.wanted))
-      oddities.set(family, { wanted: last.wanted, table });
-    return ruleset;
-  };
-
-  const observed = (ruleset: Ruleset, generation: number, rewrite: boolean): Observed => {
-    const { family, table } = ruleset;
-    /** Whether the kernel shows exactly what it showed right after the agent had written this policy. */
-    const isOdd = (policy: Policy) => {
-      const oddity = oddities.get(family);
-      if (oddity === undefined || table === undefined) return false;
-      return isSameTable(oddity.wanted, renderTable(policy, options)) && isSameTable(oddity.table, table);
-    };
+  const observed = (family: Family, table: Table | undefined, generation: number): Observed => {
+    const bound = (plan: TablePlan | undefined) =>
+      plan && { family, ...plan.draft, apply: () => apply(plan, family) };
     return {
       generation,
-      plan(policy) {
-        if (isOdd(policy)) return undefined;
-        const plan = planTable(ruleset, policy, options, rewrite);
-        return plan && { ...plan.draft, apply: () => apply(policy, plan, family) };
+      plan: (policy) => bound(planTable(table, policy, options, undeletable.has(family))),
+      planRemoval: () => bound(planRemoval(table)),
+      describeUndeletable: (policy) => {
+        const text = undeletable.get(family);
+        return policy === undefined || text === undefined ? [] : [text];
       },
-      planRemoval() {
-        const plan = planRemoval(ruleset);
-        return plan && { ...plan.draft, apply: () => apply(undefined, plan, family) };
-      },
-      describeUndeletable: (policy) => (policy !== undefined && isOdd(policy) ? [oddityText(family)] : []),
       verdicts: () => kernelVerdicts(family, table),
       text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
     };
@@ -107,31 +70,19 @@ export function openNftables(
       return !netlink.isUnavailableForGood;
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
-    async observe(family, rewrite = false) {
+    async observe(family) {
       const { found, generation } = await netlink.read((requests) => read(requests, family)).catch(fail);
-      return observed(found, generation, rewrite);
+      return observed(family, found, generation);
     },
     async count(policy) {
-      const { table } = await ask((requests) => readRules(requests, policy.family));
+      const table = await ask((requests) => read(requests, policy.family));
       return table !== undefined && isOwn(table) ? countTable(table, renderTable(policy, options)) : [];
     },
   };
 }
 
-/** Commits, and tells a chain of a type that the kernel does not know from a table that is gone. */
-async function commit(requests: Requests, changes: readonly Change[]): Promise<void> {
-  try {
-    await requests.commit(changes);
-  } catch (error) {
-    if (!(error instanceof NetlinkError) || error.code !== 'ENOENT') throw error;
-    const change = changes[error.at?.request ?? -1];
-    if (change?.kind !== 'add chain') throw error;
-    throw (await requests.table(change)) === undefined ? error : lacksChainType(error.message);
-  }
-}
-
-function oddityText(family: Family): string {
-  return `the kernel shows the ${family} rules in another way than they were written; they are in place, and not written again: report this, with the version of the kernel`;
+function undeletableText(family: Family, { message }: NetlinkError): string {
+  return `sets in the table ${tableName(family)} that no packet meets any more stay until the next change: ${message}; they only take memory, and do no other harm`;
 }
 
 function needsNetlink(netlink: Netlink | undefined): DataplaneError {
@@ -147,7 +98,7 @@ function needsNetlink(netlink: Netlink | undefined): DataplaneError {
  * else that is masqueraded.
  */
 function countTable(table: Table, { segments }: PolicyTable): readonly EntryCount[] {
-  const set = table.sets.find(({ name }) => name === SET);
+  const set = setFor(table, SET);
   const entries = new Map(segments.map(({ first, last, entry }) => [`${first} ${last}`, entry]));
   const elements = set?.ranges?.flatMap(({ first, last, packets = 0n }): readonly EntryCount[] => {
     const entry = entries.get(`${first} ${last}`);

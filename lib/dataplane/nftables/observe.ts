@@ -4,41 +4,21 @@ import { NetlinkError } from '../../netlink/error.ts';
 import { NFT_SET } from '../../netlink/messages.ts';
 import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
-import { CHAINS, INTERIM_TABLE, TABLE } from './names.ts';
-import { isOwn, type Table, tableOf } from './ruleset.ts';
-
-/** The agent's rules of one family in nf_tables. */
-export interface Ruleset {
-  readonly family: Family;
-  /** The table with the name of the agent's table; undefined if there is none. */
-  readonly table: Table | undefined;
-  /** A table that an interrupted sync has left. */
-  readonly interim: Table | undefined;
-}
+import { CHAINS, TABLE } from './names.ts';
+import { type Table, tableOf } from './ruleset.ts';
 
 /**
- * Reads the agent's rules.
+ * Reads the table with the name of the agent's table; undefined if there is none.
  *
- * @param most the most elements of a set, and rules, that are read: what is more is not the agent's, and counts as other objects
+ * @param most the most elements of a set, and rules, that are read: of more, the set or the rules count as others than the agent's
  * @throws {NetlinkError}
  */
-export async function readRuleset(
+export async function readTable(
   requests: Requests,
   family: Family,
   most = Number.MAX_SAFE_INTEGER,
-): Promise<Ruleset> {
-  const table = await readTable(requests, family, TABLE, most);
-  const interim = await readTable(requests, family, INTERIM_TABLE, most);
-  return { family, table, interim: interim && isOwn(interim) ? interim : undefined };
-}
-
-async function readTable(
-  requests: Requests,
-  family: Family,
-  name: string,
-  most: number,
 ): Promise<Table | undefined> {
-  const place = { family, table: name };
+  const place = { family, table: TABLE };
   const table = await requests.table(place);
   if (table === undefined) return undefined;
   const sets = [];
@@ -55,10 +35,11 @@ async function readTable(
   }
   // To find chains of other names, the kernel sends those of all tables: 27,000 beside kube-proxy.
   const chains = table.use === sets.length + own.length ? own : await requests.chains(place);
-  const listed = await unlessTooMany(requests.rules(place, undefined, most * RULE_BYTES), undefined);
-  const rules = Map.groupBy(listed ?? [], ({ chain }) => chain);
+  const objects = table.use === sets.length + chains.length ? [] : await requests.objects(place);
+  const listed = await unlessTooMany(requests.rules(place, undefined, most * RULE_BYTES), []);
+  const rules = Map.groupBy(listed, ({ chain }) => chain);
   const withRules = chains.map((chain) => ({ ...chain, rules: rules.get(chain.name) ?? [] }));
-  return tableOf(family, { ...table, use: table.use + (listed ? 0 : 1) }, sets, withRules);
+  return tableOf(family, table, { sets, chains: withRules, objects });
 }
 
 /** More than a rule of the agent has. */

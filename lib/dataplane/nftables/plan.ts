@@ -1,179 +1,172 @@
 import { isDeepStrictEqual } from 'node:util';
 import { formatRange, type Range, sameRanges } from '../../cidr/ranges.ts';
 import type { Family, Policy } from '../../policy/policy.ts';
-import { COMMENT_START, type DifferenceKind, type Draft, unplanned } from '../dataplane.ts';
+import { COMMENT_START, type DifferenceKind, type Draft, type PlannedRule, unplanned } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { RuleOptions } from '../options.ts';
-import { type NftCommand, NftCommands, scriptOf } from './commands.ts';
-import { INTERIM_TABLE, SET, TABLE, tableName } from './names.ts';
-import type { Ruleset } from './observe.ts';
-import { isOwn, linesOf, ruleText, type Table, type TableChain } from './ruleset.ts';
-import { type MeantSet, type PolicyTable, renderTable } from './table.ts';
+import { addChain, addRules, addSets, addTable, place, scriptOf, type Transaction } from './commands.ts';
+import { purposeOf, SET, tableName } from './names.ts';
+import {
+  chainLine,
+  chainLines,
+  isOwn,
+  linesOf,
+  setFor,
+  setProperties,
+  type Table,
+  tableProperties,
+  withoutSpare,
+} from './ruleset.ts';
+import { type MeantSet, type PolicyTable, renderTable, withNames } from './table.ts';
 
-/** NftCommands that nf_tables carries out together. */
-type Transaction = readonly NftCommand[];
-
-export interface TablePlan {
-  readonly draft: Draft;
-  /** One after the other: after each of them, packets have the old verdicts or the new ones. */
+/** One transaction after the other; after each of them, packets have the old verdicts or the new ones. */
+interface Steps {
   readonly transactions: readonly Transaction[];
+  /** Deletes what no packet meets any more. */
+  readonly cleanup: Transaction;
+}
+
+export interface TablePlan extends Steps {
+  readonly draft: Omit<Draft, 'family'>;
 }
 
 /**
- * Plans the change to exactly the policy; undefined if nothing differs. Elements and rules that differ are written singly. If
- * anything else does, an interim table takes over while the whole table is made again.
+ * Plans the change to exactly the policy; undefined if nothing differs.
  *
- * @param isWhole whether to make the whole table again, because what differs could not be changed singly
+ * @param table undefined if there is none
+ * @param keepsSpare whether sets that no rule looks up are no reason to change anything
  * @throws {DataplaneError} if another program has made the table, or owns it
  */
 export function planTable(
-  { table, interim }: Ruleset,
+  table: Table | undefined,
   policy: Policy,
   options: RuleOptions,
-  isWhole = false,
+  keepsSpare = false,
 ): TablePlan | undefined {
-  const { family } = policy;
-  if (table !== undefined) refuseForeign(family, table);
+  if (table !== undefined) refuseForeign(table);
   const wanted = renderTable(policy, options);
-  const differences = differencesOf(table, wanted);
-  if (differences.length === 0 && interim === undefined) return undefined;
-  const changes = differences.length === 0 ? [] : changesOf(table, wanted, isWhole);
-  const leftover = interim === undefined ? [] : [new NftCommands(family, INTERIM_TABLE).deleteTable()];
-  const transactions =
-    changes === undefined
-      ? makeAgain(wanted, leftover)
-      : [...changes, leftover].filter((commands) => commands.length > 0);
+  const had = table && keepsSpare ? withoutSpare(table) : table;
+  // People read what changes, not that a set changes its name with its content.
+  const shown = withNames(wanted, ({ name }) => (had && setFor(had, name)?.name) ?? name);
+  const found = differencesOf(had, shown);
+  if (found.length === 0) return undefined;
+  const elements = wanted.segments.map(({ entry, ...range }) => ({
+    text: elementText(policy.family, range),
+    entry,
+  }));
+  const steps = stepsTo(wanted, table);
+  return { ...steps, draft: draftOf(found, had, [...linesOf(shown).map(unplanned), ...elements], steps) };
+}
+
+function draftOf(
+  found: readonly DifferenceKind[],
+  table: Table | undefined,
+  wanted: readonly PlannedRule[],
+  { transactions, cleanup }: Steps,
+): Omit<Draft, 'family'> {
   const current = table === undefined ? [] : textsOf(table);
-  const planned = [
-    ...linesOf(wanted).map(unplanned),
-    ...wanted.segments.map(({ entry, ...range }) => ({ text: elementText(family, range), entry })),
-  ];
-  const [before, after] = [new Set(current), new Set(planned.map(({ text }) => text))];
-  const added = planned.filter(({ text }) => !before.has(text));
-  const draft: Draft = {
-    family,
-    found: interim === undefined ? differences : [...differences, 'table left over'],
+  const [before, after] = [new Set(current), new Set(wanted.map(({ text }) => text))];
+  const added = wanted.filter(({ text }) => !before.has(text));
+  return {
+    found,
     added,
     removed: current.filter((text) => !after.has(text)).map(unplanned),
-    kept: planned.length - added.length,
+    kept: wanted.length - added.length,
     current,
-    wanted: planned,
-    remakes: table === undefined || changes === undefined,
-    script: scriptOf(transactions),
+    wanted,
+    script: scriptOf([...transactions, cleanup].filter((changes) => changes.length > 0)),
   };
-  return { draft, transactions };
 }
 
 function differencesOf(table: Table | undefined, wanted: PolicyTable): readonly DifferenceKind[] {
   if (table === undefined) return ['table missing'];
   const hasSameLines = isDeepStrictEqual(linesOf(table), linesOf(wanted));
+  const hasSameElements = wanted.sets.every(({ name, ranges }) => {
+    const set = table.sets.find((one) => one.name === name);
+    return set === undefined || sameRanges(set.ranges, ranges);
+  });
   return [
     ...(hasSameLines ? [] : (['rules differ'] as const)),
-    ...(changedSets(table, wanted).length === 0 ? [] : (['elements differ'] as const)),
-  ];
-}
-
-/** Makes the table, or writes what differs in it; undefined if the whole table is to be made again. */
-function changesOf(
-  table: Table | undefined,
-  wanted: PolicyTable,
-  isWhole: boolean,
-): readonly Transaction[] | undefined {
-  const own = new NftCommands(wanted.family, TABLE);
-  if (table === undefined) return [own.addTable(wanted), own.addChains(wanted.chains)];
-  return isWhole ? undefined : changeSingly(table, wanted);
-}
-
-/**
- * Makes the whole table again: first an interim table, whose chains decide as the new ones will, and sets always before rules
- * that use them, because a packet can meet a rule before the kernel finds the elements of the same transaction (measured on
- * Linux 6.18: once in some 150).
- */
-function makeAgain(wanted: PolicyTable, leftover: Transaction): readonly Transaction[] {
-  const { family, chains } = wanted;
-  const [interim, own] = [new NftCommands(family, INTERIM_TABLE), new NftCommands(family, TABLE)];
-  return [
-    [...leftover, ...interim.addTable(wanted)],
-    interim.addChains(chains),
-    [own.deleteTable(), ...own.addTable(wanted)],
-    own.addChains(chains),
-    [interim.deleteTable()],
+    ...(hasSameElements ? [] : (['elements differ'] as const)),
   ];
 }
 
 /**
- * Writes the elements and rules that differ; undefined if anything else differs, or the elements of two sets: in one transaction,
- * a packet can meet one set as it was and the other as it will be, and what neither the old nor the new config masquerades must
- * not be masqueraded then (measured on Linux 6.18: once in 92 changes of both). It keeps the sets: a packet between two rules
- * that finds its set gone would be masqueraded (14 packets in 300 transactions of the whole table).
+ * A set that rules look up is never written, because a packet can meet a part of such a change: on most kernels an element can
+ * hide the one around it, and elements and rules do not switch at the same moment. New sets come first, which nothing looks up
+ * yet. Then all rules switch to them at once, and at last the old sets go.
  */
-function changeSingly(had: Table, wanted: PolicyTable): readonly Transaction[] | undefined {
+function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
   const { family } = wanted;
-  const sets = changedSets(had, wanted);
-  if (sets.length > 1 || !isDeepStrictEqual(frameOf(had), frameOf(wanted))) return undefined;
-  const own = new NftCommands(family, TABLE);
-  const elements = sets.flatMap(({ name, ranges }) => [
-    // An added one may overlap a deleted one.
-    ...own.elements('delete', name, without(rangesOf(had, name), ranges)),
-    ...own.elements('add', name, without(ranges, rangesOf(had, name))),
-  ]);
-  const textsOfRules = (chain: TableChain | undefined) => chain?.rules.map((rule) => ruleText(family, rule));
-  const rules = wanted.chains
-    .filter((chain, index) => !isDeepStrictEqual(textsOfRules(had.chains[index]), textsOfRules(chain)))
-    .flatMap((chain) => [own.flushChain(chain.name), ...own.addRules(chain)]);
-  return [[...elements, ...rules]];
-}
-
-/** All but elements and rules. */
-function frameOf(table: Table): readonly string[] {
-  return linesOf(table).filter((line) => !line.startsWith('rule '));
-}
-
-/** The sets that the table has, but with other elements. */
-function changedSets({ sets }: Table, wanted: PolicyTable): readonly MeantSet[] {
-  return wanted.sets.filter((set) =>
-    sets.some((one) => one.name === set.name && !sameRanges(one.ranges, set.ranges)),
-  );
-}
-
-function without(ranges: readonly Range[], others: readonly Range[]): readonly Range[] {
-  const keyOf = ({ first, last }: Range) => `${first} ${last}`;
-  const keys = new Set(others.map(keyOf));
-  return ranges.filter((range) => !keys.has(keyOf(range)));
-}
-
-function rangesOf({ sets }: Table, name: string): readonly Range[] {
-  return sets.find((set) => set.name === name)?.ranges ?? [];
-}
-
-/** The plan that removes the agent's tables; undefined if there are none, or another program has made them. */
-export function planRemoval({ family, table, interim }: Ruleset): TablePlan | undefined {
-  const own = table !== undefined && isOwn(table) ? table : undefined;
-  if (own !== undefined) refuseForeign(family, own);
-  const tables = [
-    ...(own === undefined ? [] : [{ table: own, name: TABLE }]),
-    ...(interim === undefined ? [] : [{ table: interim, name: INTERIM_TABLE }]),
-  ];
-  if (tables.length === 0) return undefined;
-  const current = tables.flatMap((one) => textsOf(one.table));
-  const transactions = [tables.map(({ name }) => new NftCommands(family, name).deleteTable())];
-  const draft: Draft = {
-    family,
-    found: ['table left over'],
-    added: [],
-    removed: current.map(unplanned),
-    kept: 0,
-    current,
-    wanted: [],
-    remakes: true,
-    script: scriptOf(transactions),
+  const own = place(family);
+  const addChains = wanted.chains.flatMap((chain) => [addChain(family, chain), ...addRules(family, chain)]);
+  const flush = { kind: 'flush table', ...own } as const;
+  // Without the flush, a table that is gone looks like a type of chain that the kernel does not know.
+  if (table === undefined) return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [] };
+  if (!isDeepStrictEqual(tableProperties(table), tableProperties(wanted)))
+    return {
+      transactions: [[{ kind: 'delete table', ...own }, ...addTable(wanted), ...addChains]],
+      cleanup: [],
+    };
+  const named = withNames(wanted, (set) => rightSet(table, set) ?? freeName(table, set));
+  const isIn = (sets: Table['sets'], { name }: Table['sets'][number]) =>
+    sets.some((set) => set.name === name);
+  const missing = named.sets.filter((set) => !isIn(table.sets, set));
+  const spare = table.sets.filter((set) => set.isAnonymous !== true && !isIn(named.sets, set));
+  const hasSameRules = isDeepStrictEqual(chainLines(table), chainLines(named));
+  return {
+    transactions: [
+      addSets(family, missing),
+      hasSameRules ? [] : [flush, ...switchRules(table, named)],
+    ].filter((commands) => commands.length > 0),
+    cleanup: spare.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
   };
-  return { draft, transactions };
 }
 
-/** A line for each object, rule and element of the set of destinations. */
+/** Behind the flush, replaces chains that are wrong, deletes all that other programs have put into the table but sets, and adds the rules. */
+function switchRules(table: Table, { family, chains }: PolicyTable): Transaction {
+  const own = place(family);
+  const [had, kept] = [new Set(table.chains.map(chainLine)), new Set(chains.map(chainLine))];
+  const wrong = table.chains.filter((chain) => chain.isBound !== true && !kept.has(chainLine(chain)));
+  const maps = table.sets.filter(({ isMap, isAnonymous }) => isMap === true && isAnonymous !== true);
+  // Elements of maps lead to chains and objects, which cannot be deleted before.
+  return [
+    ...maps.map(({ name }) => ({ kind: 'flush set', ...own, set: name }) as const),
+    ...wrong.map(({ name }) => ({ kind: 'delete chain', ...own, chain: name }) as const),
+    ...table.objects.map((object) => ({ kind: 'delete object', ...own, ...object }) as const),
+    ...chains.filter((chain) => !had.has(chainLine(chain))).map((chain) => addChain(family, chain)),
+    ...chains.flatMap((chain) => addRules(family, chain)),
+  ];
+}
+
+/** The name of a set that is right, by all that can be read of it; if there are several, of one that rules look up. */
+function rightSet(table: Table, wanted: MeantSet): string | undefined {
+  const isRight = (set: Table['sets'][number]) =>
+    purposeOf(set.name) === wanted.name &&
+    isDeepStrictEqual(setProperties(set), setProperties(wanted)) &&
+    sameRanges(set.ranges, wanted.ranges);
+  return setFor({ ...table, sets: table.sets.filter(isRight) }, wanted.name)?.name;
+}
+
+function freeName({ sets }: Table, { name }: MeantSet): string {
+  const taken = new Set(sets.map((set) => set.name));
+  let free = name;
+  for (let number = 2; taken.has(free); number += 1) free = `${name}-${number}`;
+  return free;
+}
+
+/** The plan that removes the agent's table; undefined if there is none, or another program has made it. */
+export function planRemoval(table: Table | undefined): TablePlan | undefined {
+  if (table === undefined || !isOwn(table)) return undefined;
+  refuseForeign(table);
+  const steps: Steps = { transactions: [[{ kind: 'delete table', ...place(table.family) }]], cleanup: [] };
+  return { ...steps, draft: draftOf(['table left over'], table, [], steps) };
+}
+
+/** A line for each object and rule of the table, and each element of its set of destinations. */
 function textsOf(table: Table): readonly string[] {
-  return [...linesOf(table), ...rangesOf(table, SET).map((range) => elementText(table.family, range))];
+  const { ranges = [] } = setFor(table, SET) ?? {};
+  return [...linesOf(table), ...ranges.map((range) => elementText(table.family, range))];
 }
 
 function elementText(family: Family, range: Range): string {
@@ -181,8 +174,8 @@ function elementText(family: Family, range: Range): string {
 }
 
 /** @throws {DataplaneError} if only another program may change the table */
-function refuseForeign(family: Family, table: Table): void {
-  const name = tableName(family);
+function refuseForeign(table: Table): void {
+  const name = tableName(table.family);
   // Only the socket that has made a table with the flag `owner` may change it (nft(8)).
   if (table.owner !== undefined)
     throw new DataplaneError(

@@ -1,15 +1,22 @@
 import type { Family } from '../../cidr/address.ts';
-import { type Range, sameRanges } from '../../cidr/ranges.ts';
+import type { Range } from '../../cidr/ranges.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
 import type { Elements } from '../../netlink/elements.ts';
 import type { Expression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import type { ChainReply, Hook, RuleReply, SetReply, TableReply } from '../../netlink/replies.ts';
+import type {
+  ChainReply,
+  Hook,
+  ObjectReply,
+  RuleReply,
+  SetReply,
+  TableReply,
+} from '../../netlink/replies.ts';
 import type { UserData } from '../../netlink/user-data.ts';
 import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import { decode } from './decode.ts';
-import { NFT_FAMILY, SET, SOURCE_SETS, SRCNAT } from './names.ts';
+import { NFT_FAMILY, purposeOf, SRCNAT } from './names.ts';
 import { type Statement, statementText } from './statement.ts';
 
 /**
@@ -22,13 +29,13 @@ export interface Table extends UserData {
   readonly flags: readonly string[];
   /** The port of the netlink socket that alone may change the table; undefined if any may. */
   readonly owner?: number | undefined;
-  /** The agent's own first, all others by name; chains by name: the kernel's order is the one in which they were made. */
+  /** Sets and chains by name: the kernel's order is the one in which they were made. */
   readonly sets: readonly TableSet[];
   readonly chains: readonly TableChain[];
-  /** How many other objects it holds, such as flow tables. */
+  /** Such as named counters, which the agent never makes. */
+  readonly objects: readonly ObjectReply[];
+  /** How many other things it holds, such as flow tables. */
   readonly others: number;
-  /** No other table has had it; undefined for a table that is only meant. */
-  readonly handle?: number;
 }
 
 export interface TableSet extends UserData {
@@ -39,7 +46,9 @@ export interface TableSet extends UserData {
   readonly ranges: readonly CountedRange[] | undefined;
   /** Whether it holds more than ranges: an element for all other addresses, or one with a time limit. */
   readonly hasOthers?: boolean;
-  readonly handle?: number;
+  /** Whether it is a part of a rule, with which it goes. */
+  readonly isAnonymous?: boolean;
+  readonly isMap?: boolean;
 }
 
 interface CountedRange extends Range {
@@ -49,12 +58,12 @@ interface CountedRange extends Range {
 export interface TableChain extends UserData {
   readonly name: string;
   readonly hook: Hook | undefined;
+  readonly isBound?: true | undefined;
   readonly rules: readonly TableRule[];
 }
 
 export interface TableRule extends UserData {
   readonly statements: readonly Statement[];
-  readonly handle?: number;
   /** Undefined if it does not count, or is only meant. */
   readonly packets?: bigint | undefined;
 }
@@ -64,6 +73,7 @@ const TABLE_FLAGS = { dormant: 1, owner: 2, persist: 4 } as const;
 /** NFT_SET_…. */
 const SET_FLAGS = { anonymous: 1, constant: 2, interval: 4, map: 8, timeout: 0x10, dynamic: 0x20 } as const;
 const KNOWN_SET_FLAGS = 0x3f;
+const NFT_SET_OBJECT = 0x40;
 
 type ReadElements = Pick<Elements, 'ranges' | 'catchAll' | 'hasOthers'>;
 
@@ -71,35 +81,42 @@ type ReadElements = Pick<Elements, 'ranges' | 'catchAll' | 'hasOthers'>;
 export function tableOf(
   family: Family,
   table: TableReply,
-  sets: readonly (SetReply & { readonly elements: ReadElements | undefined })[],
-  chains: readonly (ChainReply & { readonly rules: readonly RuleReply[] })[],
+  {
+    sets,
+    chains,
+    objects,
+  }: {
+    readonly sets: readonly (SetReply & { readonly elements: ReadElements | undefined })[];
+    readonly chains: readonly (ChainReply & { readonly rules: readonly RuleReply[] })[];
+    readonly objects: readonly ObjectReply[];
+  },
 ): Table {
-  const { flags, owner, handle, use } = table;
+  const { flags, owner } = table;
   return {
     family,
     ...userData(table),
     flags: names(TABLE_FLAGS, flags),
     ...(owner !== undefined && { owner }),
-    sets: sets.map((set) => setOf(family, set)).toSorted(byPlace),
+    sets: sets.map((set) => setOf(family, set)).toSorted(byName),
     chains: chains
-      .map(({ name, hook, rules, ...chain }) => {
-        return { ...userData(chain), name, hook, rules: rules.map((rule) => ruleOf(family, rule)) };
+      .map(({ name, hook, isBound, rules, ...chain }) => {
+        const own = rules.map((rule) => ruleOf(family, rule));
+        return { ...userData(chain), name, hook, isBound, rules: own };
       })
       .toSorted(byName),
-    others: use - sets.length - chains.length,
-    handle,
+    objects,
+    others: table.use - sets.length - chains.length - objects.length,
   };
 }
 
 function setOf(family: Family, set: SetReply & { readonly elements: ReadElements | undefined }): TableSet {
-  const { name, handle, elements, size } = set;
+  const { name, elements, size } = set;
   const unknown = set.flags & ~KNOWN_SET_FLAGS;
   const flags = [...names(SET_FLAGS, set.flags), ...(unknown === 0 ? [] : [`0x${unknown.toString(16)}`])];
   const isOfAddresses = set.keyType === KEY_TYPE[family] && set.keyBytes === NFPROTO[family].bytes;
   return {
     ...userData(set),
     name,
-    handle,
     properties: [
       `type ${isOfAddresses ? NFT_FAMILY[family].type : set.keyType}`,
       ...(flags.length === 0 ? [] : [`flags ${flags.join(',')}`]),
@@ -107,6 +124,8 @@ function setOf(family: Family, set: SetReply & { readonly elements: ReadElements
       ...set.expressions.map(statefulText),
     ],
     ranges: elements?.ranges,
+    isAnonymous: (set.flags & SET_FLAGS.anonymous) !== 0,
+    isMap: (set.flags & (SET_FLAGS.map | NFT_SET_OBJECT)) !== 0,
     ...((elements?.catchAll || elements?.hasOthers) && { hasOthers: true }),
   };
 }
@@ -115,8 +134,8 @@ function statefulText(expression: Expression): string {
   return expression.name === 'unknown' ? `${expression.type} ${expression.bytes}` : expression.name;
 }
 
-function ruleOf(family: Family, { expressions, handle, packets, ...rule }: RuleReply): TableRule {
-  return { ...userData(rule), statements: decode(family, expressions), handle, packets };
+function ruleOf(family: Family, { expressions, packets, ...rule }: RuleReply): TableRule {
+  return { ...userData(rule), statements: decode(family, expressions), packets };
 }
 
 function userData({ comment, extra }: UserData): UserData {
@@ -127,12 +146,7 @@ function names(flags: Readonly<Record<string, number>>, value: number): readonly
   return Object.entries(flags).flatMap(([name, bit]) => ((value & bit) === 0 ? [] : [name]));
 }
 
-/** The agent's sets in the order in which it makes them, then all others. */
-function byPlace(a: TableSet, b: TableSet): number {
-  const placeOf = ({ name }: TableSet) => [SET, ...SOURCE_SETS].indexOf(name) >>> 0;
-  return placeOf(a) - placeOf(b) || byName(a, b);
-}
-
+/** By name, in the order of bytes. */
 function byName(a: { readonly name: string }, b: { readonly name: string }): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
@@ -146,12 +160,12 @@ export function ruleText(family: Family, rule: TableRule): string {
   return printable(text);
 }
 
-/** Comment and flags of the table. */
+/** What nobody can change of a table that is there. */
 export function tableProperties(table: Table): readonly string[] {
   return [
     ...userDataLines(table),
     ...(table.flags.length === 0 ? [] : [`flags ${table.flags.join(',')}`]),
-    ...(table.others === 0 ? [] : [`${table.others} other objects`]),
+    ...(table.others === 0 ? [] : [`${table.others} others`]),
   ];
 }
 
@@ -183,28 +197,49 @@ function userDataLines({ comment, extra }: UserData): readonly string[] {
 
 /** Everything but ranges, one line for each object and rule: tables with the same lines and ranges are the same. */
 export function linesOf(table: Table): readonly string[] {
-  const { family } = table;
-  const line = (head: string, properties: readonly string[]) =>
-    `${head} ${properties.map((one) => one.replace(/;$/, '')).join('; ')}`;
   return [
     ...tableProperties(table).map((one) => `table ${one}`),
-    ...table.sets.map((set) => line(`set ${printable(set.name)}`, setProperties(set))),
-    ...table.chains.flatMap((chain) => [
-      line(`chain ${printable(chain.name)}`, chainProperties(chain)),
-      ...chain.rules.map((rule) => `rule ${ruleText(family, rule)}`),
-    ]),
+    ...table.sets.toSorted(byName).map((set) => line(`set ${printable(set.name)}`, setProperties(set))),
+    ...chainLines(table),
   ];
 }
 
-/** Whether two tables differ in nothing but counts and handles. */
-export function isSameTable(a: Table, b: Table): boolean {
-  if (a === b) return true;
-  const [lines, others] = [linesOf(a), linesOf(b)];
-  return (
-    lines.length === others.length &&
-    lines.every((line, index) => line === others[index]) &&
-    a.sets.every(({ ranges }, index) => sameRanges(ranges, b.sets[index]?.ranges))
-  );
+/** What packets meet, and what else stands in the table besides sets. */
+export function chainLines({ family, chains, objects }: Table): readonly string[] {
+  return [
+    ...chains.flatMap((chain) => [
+      chainLine(chain),
+      ...chain.rules.map((rule) => `rule ${ruleText(family, rule)}`),
+    ]),
+    ...objects.map(({ name }) => `object ${printable(name)}`),
+  ];
+}
+
+export function chainLine(chain: TableChain): string {
+  return line(`chain ${printable(chain.name)}`, chainProperties(chain));
+}
+
+function line(head: string, properties: readonly string[]): string {
+  return `${head} ${properties.map((one) => one.replace(/;$/, '')).join('; ')}`;
+}
+
+/** The set for a purpose that a rule looks up or, without one, any for that purpose. */
+export function setFor({ sets, chains }: Table, purpose: string): TableSet | undefined {
+  const used = lookedUp(chains);
+  const candidates = sets.filter(({ name }) => purposeOf(name) === purpose);
+  return candidates.find(({ name }) => used.has(name)) ?? candidates[0];
+}
+
+/** The table without the sets that no rule looks up. */
+export function withoutSpare(table: Table): Table {
+  const used = lookedUp(table.chains);
+  return { ...table, sets: table.sets.filter(({ name }) => used.has(name)) };
+}
+
+/** The names of the sets that rules look up. */
+function lookedUp(chains: readonly TableChain[]): ReadonlySet<string> {
+  const statements = chains.flatMap(({ rules }) => rules.flatMap((rule) => rule.statements));
+  return new Set(statements.flatMap((one) => (one.kind === 'match' && 'set' in one ? one.set : [])));
 }
 
 /** Whether a comment in the table begins as the agent's comments do; otherwise another program has made it. */

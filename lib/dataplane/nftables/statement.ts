@@ -16,6 +16,8 @@ export const KEYS = {
   'th dport': field(2, 2, 2, numbers),
   'fib saddr type': typeOfAddress(1),
   'fib daddr type': typeOfAddress(2),
+  /** Of the source, as seen from the link by which the packet leaves. */
+  'fib saddr . oif type': typeOfAddress(1 | 16),
   'meta protocol': { load: { name: 'meta', key: 1 }, bytes: 2, order: 'network', write: etherType },
   'meta nfproto': { load: { name: 'meta', key: 15 }, bytes: 1, order: 'network', write: nfproto },
   'meta l4proto': { load: { name: 'meta', key: 16 }, bytes: 1, order: 'network', write: protocol },

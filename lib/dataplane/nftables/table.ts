@@ -52,6 +52,11 @@ export type MeantChain = TableChain & { readonly comment: string; readonly hook:
  */
 export const renderTable = renderedOnce(render);
 
+/**
+ * Packets whose source is an address of the link by which they leave. Masquerading would only change their ports, and so reset
+ * connections that began before the rules. Any local source would be too much: what DNAT or a mark sends out by another link.
+ */
+const OF_NODE = { kind: 'match', key: 'fib saddr . oif type', range: { first: LOCAL, last: LOCAL } } as const;
 const RETURN: Statement = { kind: 'verdict', verdict: 'return' };
 const COUNTER: Statement = { kind: 'counter' };
 
@@ -85,8 +90,25 @@ function render(policy: Policy, options: RuleOptions): PolicyTable {
       { name: CHAIN, comment: commentOf('what is masqueraded'), hook: HOOK, rules },
       ...renderInvalid(family, sources, options),
     ],
+    objects: [],
     others: 0,
     segments,
+  };
+}
+
+/** The same table with other names of its sets. */
+export function withNames(table: PolicyTable, nameOf: (set: MeantSet) => string): PolicyTable {
+  const names = new Map(table.sets.map((set) => [set.name, nameOf(set)]));
+  const named = (name: string) => names.get(name) ?? name;
+  const renamed = (one: Statement): Statement =>
+    one.kind === 'match' && 'set' in one ? { ...one, set: named(one.set) } : one;
+  return {
+    ...table,
+    sets: table.sets.map((set) => ({ ...set, name: named(set.name) })),
+    chains: table.chains.map((chain) => ({
+      ...chain,
+      rules: chain.rules.map((one) => ({ ...one, statements: one.statements.map(renamed) })),
+    })),
   };
 }
 
@@ -205,14 +227,15 @@ function renderAddress(
   return renderMasquerade(asked, address, options, why ?? 'with the address of the link');
 }
 
-/** The rules that masquerade, as `portRules` says; with that address, if there is one. */
+/** The rules that masquerade, as `portRules` says; with that address or, without one, all but the node's own connections. */
 function renderMasquerade(
   asked: readonly Statement[],
   address: Address | undefined,
   options: RuleOptions,
   why: string,
 ): readonly TableRule[] {
-  return portRules(options).map(({ protocol, share, isRandom }) => {
+  const ofNode = rule('the node itself, from an address of the link', ...asked, OF_NODE, RETURN);
+  const rules = portRules(options).map(({ protocol, share, isRandom }) => {
     const number = protocol && PROTOCOL_NUMBERS[protocol];
     const isSome = share !== undefined && share.size !== share.left;
     return rule(
@@ -231,17 +254,17 @@ function renderMasquerade(
       },
     );
   });
+  return address === undefined ? [ofNode, ...rules] : rules;
 }
 
 /** The input of nft -f that makes the tables of all policies, and replaces existing ones. */
 export function renderTables(policies: readonly Policy[], options: RuleOptions): string {
-  return policies
-    .map((policy) => {
-      const name = tableName(policy.family);
-      // Without the first line, the second fails if there is no table.
-      return `add table ${name}\ndelete table ${name}\n${tableBlock(renderTable(policy, options))}`;
-    })
-    .join('');
+  const tables = policies.map((policy) => {
+    const name = tableName(policy.family);
+    // Without the first line, the second fails if there is no table.
+    return `add table ${name}\ndelete table ${name}\n${tableBlock(renderTable(policy, options))}`;
+  });
+  return `# nft -f replaces a table that is there at once; for a moment, packets may meet no rules of it.\n${tables.join('')}`;
 }
 
 /** A table as nft(8) lists it, without counts. */

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { complement, type Range, rangeSet } from '../../cidr/ranges.ts';
+import { complement, nothing, type Range, rangeSet } from '../../cidr/ranges.ts';
 import { uniformVerdicts } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
@@ -13,10 +13,11 @@ import {
   INVALID_HOOK,
   NFT_FAMILY,
   NOT_FROM_SET,
+  purposeOf,
   SET,
 } from './names.ts';
 import { chainProperties, isOwn, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
-import { KEYS, type Statement, statementText } from './statement.ts';
+import { KEYS, type Match, type Statement, statementText } from './statement.ts';
 
 export function kernelVerdicts(family: Family, table: Table | undefined): KernelVerdicts {
   const leftAlone = uniformVerdicts(family, { verdict: 'not_masqueraded' });
@@ -78,21 +79,22 @@ function readRule(family: Family, rule: TableRule, start: string, table: Table):
   // A statement that is not understood may decide, unless another one does behind it.
   const isUnclear = rule.statements.some(isOfOthers);
   const outcome: Outcome = outcomes.at(-1) ?? { kind: isUnclear ? 'else' : 'goes on' };
-  const isOwnSet = (one: Statement) =>
+  const isOwnSet = (one: Statement): one is Match & { readonly set: string } =>
     one.kind === 'match' &&
     KEYS_OF_DESTINATION.includes(one.key) &&
     'set' in one &&
-    one.set === SET &&
+    purposeOf(one.set) === SET &&
     one.isNot !== true;
   const lookup = rule.statements.find(isOwnSet);
-  const set = table.sets.find(({ name }) => name === SET);
+  const name = lookup?.set ?? '';
+  const set = table.sets.find((one) => one.name === name);
   const tests = rule.statements.filter((one) => one !== lookup).map((one) => ownTest(family, one, table));
   if (lookup === undefined) return [ruleOf(family, text, tests, outcome)];
   const ranges = (set?.ranges ?? []).map((range): Rule => {
     const elementText = `${text}, element ${addressText(family, range)}`;
     return ruleOf(family, elementText, [{ family, ranges: [range] }, ...tests], outcome);
   });
-  const others = set?.hasOthers === true || set?.ranges === undefined ? [conditionOf(`@${SET}`)] : undefined;
+  const others = set?.hasOthers === true || set?.ranges === undefined ? [conditionOf(`@${name}`)] : undefined;
   return others === undefined ? ranges : [...ranges, ruleOf(family, text, [...others, ...tests], outcome)];
 }
 
@@ -110,6 +112,8 @@ function outcomeIn(family: Family, statement: Statement): Outcome | undefined {
 
 function ownTest(family: Family, statement: Statement, { sets }: Table): Test {
   if (isOfOthers(statement)) return conditionOf(statementText(family, statement));
+  // Verdicts are those of packets of pods.
+  if (statementText(family, statement) === 'fib saddr . oif type local') return nothing(family);
   const addressesIn = (name: string) => {
     const set = sets.find((one) => one.name === name);
     return set?.ranges === undefined || set.hasOthers === true ? undefined : rangeSet(family, set.ranges);
@@ -122,7 +126,7 @@ function ownTest(family: Family, statement: Statement, { sets }: Table): Test {
 /** Whether it asks for packets that are left alone because of their source. */
 function asksSources(statement: Statement): boolean {
   if (statement.kind !== 'match' || !('set' in statement)) return false;
-  return statement.set === (statement.isNot === true ? FROM_SET : NOT_FROM_SET);
+  return purposeOf(statement.set) === (statement.isNot === true ? FROM_SET : NOT_FROM_SET);
 }
 
 const KEYS_OF_DESTINATION: readonly string[] = ['ip daddr', 'ip6 daddr'];

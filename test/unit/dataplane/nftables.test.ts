@@ -3,11 +3,12 @@ import { describe, it } from 'node:test';
 import { formatRange, parseRange } from '../../../lib/cidr/ranges.ts';
 import type { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { Netlink, type Requests } from '../../../lib/dataplane/netlink.ts';
+import { encode } from '../../../lib/dataplane/nftables/encode.ts';
 import { dataplaneError } from '../../../lib/dataplane/nftables/failure.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
 import { planRemoval, planTable } from '../../../lib/dataplane/nftables/plan.ts';
 import { linesOf, type Table } from '../../../lib/dataplane/nftables/ruleset.ts';
-import { type PolicyTable, renderTable } from '../../../lib/dataplane/nftables/table.ts';
+import { type PolicyTable, renderTable, withNames } from '../../../lib/dataplane/nftables/table.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { readUserData, writeUserData } from '../../../lib/netlink/user-data.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
@@ -24,8 +25,6 @@ const POLICY = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\n');
 const FROM = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.244.0.0/16]\n');
 const TABLE = renderTable(POLICY, OPTIONS);
 const WITH_FROM = renderTable(FROM, OPTIONS);
-const [CHAIN] = TABLE.chains;
-
 function rangesOf(...texts: readonly string[]) {
   return texts.flatMap((text) => parseRange(text) ?? []);
 }
@@ -36,141 +35,156 @@ function wordsOf(script: string): readonly (readonly string[])[] {
     transaction
       .trim()
       .split('\n')
-      .map((line) =>
-        line
-          .replace(/ (\{ (?!\d).*|comment .*)$/, '')
-          .replace(/ip ip-masq-agent(-interim)?/, (_, interim) => (interim ? 'INTERIM' : 'TABLE'))
-          .replace(/(rule \S+ \S+) .*/, '$1'),
-      ),
+      .map((line) => line.replace('ip ip-masq-agent', 'TABLE').replace(/(rule \S+ \S+) .*/, '$1')),
   );
 }
 
-/** Makes a table: its sets before its chains. */
-function madeAs(name: string, { sets, chains }: PolicyTable) {
-  return [
+const setsOf = ({ sets }: PolicyTable, suffix = '') =>
+  sets.flatMap((set) => [
+    `add set TABLE ${set.name}${suffix}`,
+    `add elements TABLE ${set.name}${suffix} { ${set.ranges.map((one) => formatRange('IPv4', one)).join(', ')} }`,
+  ]);
+const rulesOf = ({ chains }: PolicyTable) =>
+  chains.flatMap(({ name, rules }) => rules.map(() => `add rule TABLE ${name}`));
+const chainsOf = (table: PolicyTable) =>
+  table.chains.flatMap((chain) => [
+    `add chain TABLE ${chain.name}`,
+    ...rulesOf({ ...table, chains: [chain] }),
+  ]);
+const FLUSH = 'flush table TABLE';
+const made = (table: PolicyTable) => [
+  ['add table TABLE', ...setsOf(table)],
+  [FLUSH, ...chainsOf(table)],
+];
+/** In one transaction. */
+const ANEW = [['delete table TABLE', ...(made(TABLE)[0] ?? []), ...chainsOf(TABLE)]];
+const RULES = [FLUSH, ...rulesOf(TABLE)];
+const [CHAIN] = TABLE.chains;
+const [SET] = TABLE.sets;
+const [, FROM_SET] = WITH_FROM.sets;
+const INVALID = renderTable(POLICY, { ...OPTIONS, invalidPackets: 'drop' });
+const oldSet = 'delete set TABLE not-masqueraded';
+
+/** Tables in the kernel that have the same elements and differ otherwise, and what is done. */
+const OTHERS: Readonly<Record<string, readonly [object, readonly (readonly string[])[]]>> = {
+  'writes the rules of all chains again if one has others': [{ chains: [{ ...CHAIN, rules: [] }] }, [RULES]],
+  'replaces a chain whose hook differs': [
+    { chains: [{ ...CHAIN, hook: { ...CHAIN?.hook, priority: 100 } }] },
+    [[FLUSH, 'delete chain TABLE postrouting', 'add chain TABLE postrouting', ...rulesOf(TABLE)]],
+  ],
+  'deletes the chain of packets that NAT does not see': [
+    INVALID,
+    [[FLUSH, 'delete chain TABLE postrouting-invalid', ...rulesOf(TABLE)]],
+  ],
+  'deletes a chain of another name, but no part of a rule': [
+    {
+      chains: [
+        ...TABLE.chains,
+        { ...CHAIN, name: 'theirs' },
+        { ...CHAIN, name: '__chain0', hook: undefined, isBound: true },
+      ],
+    },
+    [[FLUSH, 'delete chain TABLE theirs', ...rulesOf(TABLE)]],
+  ],
+  'deletes objects, and what a map leads to after its elements': [
+    {
+      sets: [...TABLE.sets, { name: 'm', properties: [], ranges: undefined, isMap: true }],
+      chains: [...TABLE.chains, { name: 'theirs', hook: undefined, rules: [] }],
+      objects: [{ name: 'c', objectType: 1 }],
+    },
     [
-      `add table ${name}`,
-      ...sets.flatMap((set) => [
-        `add set ${name} ${set.name}`,
-        `add element ${name} ${set.name} { ${set.ranges.map((one) => formatRange('IPv4', one)).join(', ')} }`,
-      ]),
+      [FLUSH, 'flush set TABLE m', 'delete chain TABLE theirs', 'delete object TABLE c', ...rulesOf(TABLE)],
+      ['delete set TABLE m'],
     ],
-    chains.flatMap((chain) => [
-      `add chain ${name} ${chain.name}`,
-      ...chain.rules.map(() => `add rule ${name} ${chain.name}`),
-    ]),
-  ];
-}
-
-/** Makes a table again beside an interim one. */
-function anew(table: PolicyTable) {
-  const [sets = [], chains = []] = madeAs('TABLE', table);
-  return [...madeAs('INTERIM', table), ['delete table TABLE', ...sets], chains, ['delete table INTERIM']];
-}
-
-const ANEW = anew(TABLE);
-
-const rulesetOf = (table: Table | undefined, interim?: Table) =>
-  ({ family: 'IPv4', table, interim }) as const;
-
-/** Tables in the kernel that are made again beside an interim one, although they have the same elements, and why. */
-const MADE_AGAIN: Readonly<Record<string, object>> = {
-  'the hook of a chain differs': { chains: [{ ...CHAIN, hook: { ...CHAIN?.hook, priority: 100 } }] },
-  'the chain of packets that NAT does not see goes': renderTable(POLICY, {
-    ...OPTIONS,
-    invalidPackets: 'drop',
-  }),
-  'a set of sources goes': WITH_FROM,
-  'its comment differs': { comment: 'theirs' },
-  'a set has user data on which an older nft dies': {
-    sets: TABLE.sets.map((set) => ({ ...set, extra: '030800040400000001' })),
-  },
-  'it has a set that no rule names': { sets: WITH_FROM.sets },
-  'it has a chain of another name': { chains: [...TABLE.chains, { ...CHAIN, name: 'theirs' }] },
-  'it has other objects': { others: 1 },
-  'the set has an element for all addresses': {
-    sets: TABLE.sets.map((set) => ({ ...set, hasOthers: true })),
-  },
-  'it is dormant': { flags: ['dormant'] },
+  ],
+  'deletes a set of sources, after the rules that look it up': [
+    WITH_FROM,
+    [RULES, ['delete set TABLE masqueraded-from']],
+  ],
+  'deletes a set that no rule looks up': [
+    { sets: [...TABLE.sets, { ...SET, name: 'not-masqueraded-2' }] },
+    [['delete set TABLE not-masqueraded-2']],
+  ],
+  'takes another set if one has user data on which an older nft dies': [
+    { sets: [{ ...SET, extra: '030800040400000001' }] },
+    [setsOf(TABLE, '-2'), RULES, [oldSet]],
+  ],
+  'takes another set if one has an element for all addresses': [
+    { sets: [{ ...SET, hasOthers: true }] },
+    [setsOf(TABLE, '-2'), RULES, [oldSet]],
+  ],
+  'makes it again if its comment differs': [{ comment: 'theirs' }, ANEW],
+  'makes it again if it has a flow table': [{ others: 1 }, ANEW],
+  'makes it again if it is dormant': [{ flags: ['dormant'] }, ANEW],
 };
 
 describe('the plan for a table of nftables', () => {
-  const OTHER_SOURCES = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n');
+  const FEWER = policyOf('nonMasqueradeCIDRs: [10.0.0.0/9, 192.168.0.0/16]\n');
   const ALL_DIFFERENT = policyOf('nonMasqueradeCIDRs: [10.0.0.0/9]\nmasqueradeFromCIDRs: [10.245.0.0/16]\n');
+  const renders = {
+    fewer: renderTable(FEWER, OPTIONS),
+    different: renderTable(ALL_DIFFERENT, OPTIONS),
+  } as const;
+  const leftover = {
+    ...TABLE,
+    sets: [...TABLE.sets, ...renders.fewer.sets.map((set) => ({ ...set, name: 'not-masqueraded-7' }))],
+  };
   for (const [what, had, policy, found, commands] of [
     ['is nothing if it is the same', TABLE, POLICY, undefined, undefined],
-    ['makes it, the sets before the rules', undefined, POLICY, ['table missing'], madeAs('TABLE', TABLE)],
+    ['makes it, the sets before the rules', undefined, POLICY, ['table missing'], made(TABLE)],
     [
-      'changes single elements',
+      'takes another set for other elements',
       TABLE,
-      policyOf('nonMasqueradeCIDRs: [10.0.0.0/9, 192.168.0.0/16]\n'),
+      FEWER,
       ['elements differ'],
-      [
-        [
-          'delete element TABLE not-masqueraded { 10.0.0.0/8 }',
-          'add element TABLE not-masqueraded { 10.0.0.0/9, 192.168.0.0/16 }',
-        ],
-      ],
+      [setsOf(renders.fewer, '-2'), RULES, [oldSet]],
     ],
     [
-      'changes single elements of the second set',
-      WITH_FROM,
-      OTHER_SOURCES,
-      ['elements differ'],
-      [
-        [
-          'delete element TABLE masqueraded-from { 10.244.0.0/16 }',
-          'add element TABLE masqueraded-from { 10.245.0.0/16 }',
-        ],
-      ],
+      'takes a set that is left over and right, whatever its number, and deletes the other',
+      leftover,
+      FEWER,
+      ['rules differ', 'elements differ'],
+      [RULES, [oldSet]],
     ],
     [
-      'writes the rules of a chain again',
-      { ...TABLE, chains: [{ ...CHAIN, rules: [] }] },
-      POLICY,
+      'takes the next free name',
+      { ...TABLE, sets: [...TABLE.sets, { ...SET, name: 'not-masqueraded-2', properties: ['type 13'] }] },
+      FEWER,
+      ['rules differ', 'elements differ'],
+      [setsOf(renders.fewer, '-3'), RULES, [oldSet, `${oldSet}-2`]],
+    ],
+    [
+      'adds a set of sources that comes',
+      TABLE,
+      FROM,
       ['rules differ'],
-      [['flush chain TABLE postrouting', ...Array<string>(3).fill('add rule TABLE postrouting')]],
+      [setsOf({ ...WITH_FROM, sets: FROM_SET ? [FROM_SET] : [] }), [FLUSH, ...rulesOf(WITH_FROM)]],
     ],
-    ['makes it again if a set of sources comes', TABLE, FROM, ['rules differ'], anew(WITH_FROM)],
     [
-      'makes it again if the elements of both sets differ',
+      'changes both sets at the same moment',
       WITH_FROM,
       ALL_DIFFERENT,
       ['elements differ'],
-      anew(renderTable(ALL_DIFFERENT, OPTIONS)),
+      [
+        setsOf(renders.different, '-2'),
+        [FLUSH, ...rulesOf(WITH_FROM)],
+        [oldSet, 'delete set TABLE masqueraded-from'],
+      ],
     ],
-    ...Object.entries(MADE_AGAIN).map(
-      ([why, own]) =>
-        [`makes it again if ${why}`, { ...TABLE, ...own }, POLICY, ['rules differ'], ANEW] as const,
+    ...Object.entries(OTHERS).map(
+      ([what, [own, commands]]) => [what, { ...TABLE, ...own }, POLICY, ['rules differ'], commands] as const,
     ),
   ] as const)
     it(what, () => {
-      const plan = planTable(rulesetOf(had as Table | undefined), policy, OPTIONS);
+      const plan = planTable(had as Table | undefined, policy, OPTIONS);
       assert.deepEqual(plan?.draft.found, found);
       assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
-      assert.equal(
-        plan?.draft.remakes,
-        found && (had === undefined || commands?.some((one) => one[0] === 'delete table INTERIM')),
-      );
     });
-
-  it('makes the whole table again if asked to, but not if nothing differs', () => {
-    const more = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]\n');
-    const table = renderTable(more, OPTIONS);
-    for (const interim of [undefined, TABLE]) {
-      const plan = planTable(rulesetOf(table, interim), POLICY, OPTIONS, true);
-      const [first = [], ...others] = ANEW;
-      const begin = interim === undefined ? first : ['delete table INTERIM', ...first];
-      assert.deepEqual(plan && wordsOf(plan.draft.script), [begin, ...others]);
-    }
-    assert.equal(planTable(rulesetOf(table), more, OPTIONS, true), undefined);
-  });
 
   it('says what comes, goes and stays', () => {
     const other = policyOf('nonMasqueradeCIDRs: [10.0.0.0/9, 172.16.0.0/12, 192.168.0.0/16]\n');
     const before = policyOf('nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12]\n');
-    const table = renderTable(before, OPTIONS);
-    const plan = planTable(rulesetOf(table), other, OPTIONS);
+    const plan = planTable(renderTable(before, OPTIONS), other, OPTIONS);
     const [added, removed] = [['element 10.0.0.0/9', 'element 192.168.0.0/16'], ['element 10.0.0.0/8']];
     assert.deepEqual(
       [plan?.draft.added, plan?.draft.removed].map((lines) => lines?.map(({ text }) => text)),
@@ -183,35 +197,20 @@ describe('the plan for a table of nftables', () => {
     assert.equal(plan?.draft.kept, linesOf(TABLE).length + 1);
   });
 
-  it('removes an interim table that an interrupted sync has left, after all else', () => {
-    const interim = TABLE;
-    const last = ['delete table INTERIM'];
-    for (const [table, commands] of [
-      [TABLE, [last]],
-      [undefined, [...madeAs('TABLE', TABLE), last]],
-    ] as const) {
-      const plan = planTable(rulesetOf(table, interim), POLICY, OPTIONS);
-      assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
-      assert.ok(plan?.draft.found.includes('table left over'));
-    }
-    const removal = planRemoval(rulesetOf(TABLE, interim));
-    assert.deepEqual(removal && wordsOf(removal.draft.script), [['delete table TABLE', ...last]]);
-  });
-
   it('touches no table of another program, and none that another process owns', () => {
     const chains = TABLE.chains.map((chain) => ({ ...chain, comment: 'x', rules: [] }));
-    const theirs = rulesetOf({ ...TABLE, comment: 'x', sets: [], chains });
+    const theirs = { ...TABLE, comment: 'x', sets: [], chains };
     const refused = { failure: 'refused', message: /not the agent's/ };
     assert.throws(() => planTable(theirs, POLICY, OPTIONS), refused);
     assert.equal(planRemoval(theirs), undefined);
-    const owned = rulesetOf({ ...TABLE, flags: ['owner'], owner: 4711 });
+    const owned = { ...TABLE, flags: ['owner'], owner: 4711 };
     for (const plan of [planTable, planRemoval] as const)
       assert.throws(() => plan(owned, POLICY, OPTIONS), { failure: 'refused', message: /port 4711/ });
   });
 });
 
 describe('the dataplane of nftables', () => {
-  const SET = {
+  const SET_REPLY = {
     name: 'not-masqueraded',
     handle: 2,
     flags: 4,
@@ -234,7 +233,7 @@ describe('the dataplane of nftables', () => {
       generation: async () => ({ id: 1, process: 'nft' }),
       table: async ({ table }) =>
         table === 'ip-masq-agent' ? { flags: 0, use: 2, handle: 1, comment: `${TABLE.comment}` } : undefined,
-      sets: async () => [SET],
+      sets: async () => [SET_REPLY],
       elements: async () => {
         const read = rangesOf(...ranges).map((range) => ({ ...range, packets: 7n }));
         return { ranges: read, catchAll: false, hasOthers: false };
@@ -253,64 +252,48 @@ describe('the dataplane of nftables', () => {
     );
   });
 
-  for (const [others, isWrittenAgain] of [
-    [0, false],
-    [1, true],
-  ] as const)
-    it(`writes ${isWrittenAgain ? '' : 'nothing '}again if the kernel shows other rules and ${others} other programs have changed any`, async () => {
-      let id = 1;
-      const netlink = netlinkOf(['10.0.0.0/8'], {
-        generation: async () => ({ id, process: 'nft' }),
-        commit: async () => {
-          id += 1 + others;
-        },
-      });
-      const dataplane = openNftables(OPTIONS, { netlink });
-      const plan = (await dataplane.observe('IPv4')).plan(POLICY);
-      await plan?.apply();
-      const observed = await dataplane.observe('IPv4');
-      assert.equal(observed.plan(POLICY) !== undefined, isWrittenAgain);
-      assert.equal(observed.describeUndeletable(POLICY).length, isWrittenAgain ? 0 : 1);
-    });
-
-  it('does not take its own transaction of the other family for that of another program', async () => {
-    let id = 1;
-    const netlink = netlinkOf(['10.0.0.0/8'], {
-      generation: async () => ({ id, process: 'nft' }),
-      commit: async () => {
-        id += 1;
+  it('only warns if the kernel does not delete the old set, and tries again with the next change', async () => {
+    const committed: string[] = [];
+    const has = (kind: string) => committed.includes(kind);
+    const { rules: wanted = [] } = withNames(TABLE, () => 'not-masqueraded-2').chains[0] ?? {};
+    const netlink = netlinkOf([], {
+      commit: async ([change]) => {
+        committed.push(change?.kind ?? '');
+        if (change?.kind === 'delete set')
+          throw new NetlinkError('failed', 'EBUSY', 'EBUSY', { request: 0, offset: undefined });
       },
+      sets: async () => [
+        SET_REPLY,
+        ...(has('add set') ? [{ ...SET_REPLY, name: 'not-masqueraded-2', handle: 3 }] : []),
+      ],
+      elements: async ({ set }) => {
+        const ranges = rangesOf(set === SET_REPLY.name ? '10.0.0.0/9' : '10.0.0.0/8');
+        return {
+          ranges: ranges.map((range) => ({ ...range, packets: 0n })),
+          catchAll: false,
+          hasOthers: false,
+        };
+      },
+      table: async () => ({ flags: 0, use: has('add set') ? 3 : 2, handle: 1, comment: TABLE.comment }),
+      rules: async () =>
+        (has('flush table') ? wanted : []).map(({ statements, comment }, handle) => {
+          const expressions = encode('IPv4', statements);
+          return { chain: 'postrouting', handle, packets: undefined, expressions, comment };
+        }),
     });
     const dataplane = openNftables(OPTIONS, { netlink });
-    const policies = [POLICY, { ...POLICY, family: 'IPv6', entries: [] }] as const;
-    const plans = await Promise.all(
-      policies.map(async (policy) => (await dataplane.observe(policy.family)).plan(policy)),
-    );
-    await Promise.all(plans.map((plan) => plan?.apply()));
-    for (const policy of policies)
-      assert.equal((await dataplane.observe(policy.family)).plan(policy), undefined, policy.family);
-  });
-
-  it('tells a type of chain that the kernel does not know from a table that is gone', async () => {
-    const message = 'cannot add chain ip ip-masq-agent-interim postrouting: ENOENT';
-    const place = { request: 0, offset: undefined, expression: undefined };
-    for (const [isThere, failure] of [
-      [true, 'unsupported'],
-      [false, 'raced'],
-    ] as const) {
-      let written = false;
-      const netlink = fakeNetlink({
-        generation: async () => ({ id: 1, process: 'nft' }),
-        table: async () => (written && isThere ? { flags: 0, use: 0, handle: 1, comment: '' } : undefined),
-        commit: async (changes) => {
-          written = true;
-          if (changes.some(({ kind }) => kind === 'add chain'))
-            throw new NetlinkError('changed', message, 'ENOENT', place);
-        },
-      });
-      const plan = (await openNftables(OPTIONS, { netlink }).observe('IPv4')).plan(POLICY);
-      await assert.rejects(plan?.apply() ?? assert.fail(), { failure });
-    }
+    await (await dataplane.observe('IPv4')).plan(POLICY)?.apply();
+    assert.deepEqual(committed, ['add set', 'flush table', 'delete set']);
+    const observed = await dataplane.observe('IPv4');
+    assert.equal(observed.plan(POLICY), undefined);
+    const [text = '', ...more] = observed.describeUndeletable(POLICY);
+    assert.match(text, /table ip ip-masq-agent .*EBUSY/);
+    assert.deepEqual(more, []);
+    await observed.plan(FROM)?.apply();
+    assert.deepEqual(committed.slice(3), ['add set', 'flush table', 'delete set']);
+    // Another process knows nothing of it.
+    const another = await openNftables(OPTIONS, { netlink }).observe('IPv4');
+    assert.notEqual(another.plan(POLICY), undefined);
   });
 
   it('needs netlink', async () => {
@@ -328,10 +311,11 @@ describe('the dataplane of nftables', () => {
 });
 
 it('failures of the kernel say what it lacks, and tell a lack from a race', () => {
-  const at = (expression?: string) => ({ request: 3, offset: undefined, expression });
+  const at = (part?: string) => ({ request: 3, offset: undefined, part });
   for (const [code, failure, place, expected, said] of [
     ['ENOENT', 'changed', at('masq'), 'unsupported', /lacks nft_masq: x/],
     ['ENOTSUP', 'unsupported', at('fib'), 'unsupported', /lacks nft_fib_ipv4/],
+    ['ENOENT', 'changed', at('chain type'), 'unsupported', /lacks nft_chain_nat: x/],
     ['ENOENT', 'changed', at('lookup'), 'raced', /^x$/],
     ['EEXIST', 'changed', at(), 'raced', /^x$/],
     ['ENOTSUP', 'unsupported', at(), 'refused', /^x$/],
@@ -342,6 +326,9 @@ it('failures of the kernel say what it lacks, and tell a lack from a race', () =
     ['EAFNOSUPPORT', 'unsupported', undefined, 'refused', /^x$/],
     ['EINVAL', 'failed', at(), 'refused', /^x$/],
     ['EMSGSIZE', 'failed', undefined, 'refused', /^x$/],
+    ['ENOBUFS', 'failed', undefined, 'exhausted', /^x$/],
+    ['ENOMEM', 'failed', at(), 'exhausted', /^x$/],
+    ['EINTR', 'interrupted', undefined, 'busy', /^x$/],
     ['EPERM', 'denied', undefined, 'denied', /^x$/],
     ['EBUSY', 'failed', at(), 'busy', /^x$/],
     ['EMFILE', 'failed', undefined, 'exhausted', /^x$/],

@@ -14,6 +14,7 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     chains: none,
     set: none,
     sets: none,
+    objects: none,
     rules: none,
     eachRule: none,
     elements: none,

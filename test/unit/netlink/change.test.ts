@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { expressionAt, requestOf } from '../../../lib/netlink/change.ts';
+import { partAt, requestOf } from '../../../lib/netlink/change.ts';
 import { writeMessage } from '../../../lib/netlink/messages.ts';
 
 it('the place in a rule that the kernel refuses is the name of an expression there', () => {
@@ -19,11 +19,11 @@ it('the place in a rule that the kernel refuses is the name of an expression the
       return bytes.lastIndexOf(Buffer.concat([header, Buffer.from(`${name}\0`)])) - 4;
     });
     assert.deepEqual(
-      places.map((place) => expressionAt(change, place)),
+      places.map((place) => partAt(change, place)),
       expressions.map(({ name }) => name),
     );
     // The message itself, the name of the table, and the names of the expressions.
     for (const place of [0, 20, ...places.map((one) => one + 4)])
-      assert.equal(expressionAt(change, place), undefined);
+      assert.equal(partAt(change, place), undefined);
   }
 });

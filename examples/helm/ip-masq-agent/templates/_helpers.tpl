@@ -54,8 +54,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 "1000": {memory: 96Mi, flags: {}}
 "5000": {memory: 192Mi, flags: {cidr-limit-max: 5000}}
 "10000": {memory: 288Mi, flags: {cidr-limit-max: 10000}}
-"50000": {memory: 320Mi, flags: {cidr-limit-max: 50000, backend: nftables}}
-"100000": {memory: 576Mi, flags: {cidr-limit-max: 100000, backend: nftables}}
+"50000": {memory: 352Mi, flags: {cidr-limit-max: 50000, backend: nftables}}
+"100000": {memory: 640Mi, flags: {cidr-limit-max: 100000, backend: nftables}}
 {{- end }}
 
 {{- define "ip-masq-agent.row" -}}
