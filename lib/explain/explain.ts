@@ -1,4 +1,5 @@
 import type { Survey } from '../agent/rule-locations.ts';
+import { formatAddress } from '../cidr/address.ts';
 import { complement, everything, formatRange, sameRanges } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { KernelVerdict, KernelVerdicts } from '../dataplane/dataplane.ts';
@@ -118,7 +119,9 @@ export async function explainedLive(
     said.decision?.source.isLeftAlone !== true &&
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
-  const egress = from && (await egressOf(address, from, masqueradedAs(kernel)));
+  const as = masqueradedAs(kernel);
+  const egress = from && (await egressOf(address, from, as));
+  const ofNode = from !== undefined && as === 'link' && isOwn(from) ? ownText(from) : '';
   const verdict = await explainForeign(node, address, from, egress?.links, isOwn, budget);
   return {
     ...said,
@@ -130,13 +133,17 @@ export async function explainedLive(
       foreign: { ...verdict, unread: [...observed.unread, ...verdict.unread] },
       bpf: observed.bpf,
       invalid: { agent: used.invalid, kubeProxyDrops: observed.kubeProxyDrops },
-      egress: egress?.text,
+      egress: egress && `${egress.text}${ofNode}`,
     },
   };
 }
 
 function masqueradedAs({ verdict, as }: KernelVerdict): string | undefined {
   return verdict === 'masqueraded' ? (as ?? 'link') : undefined;
+}
+
+function ownText(from: Address): string {
+  return `; ${formatAddress(from)} is an address of this node: packets that leave by the link with this address are left alone`;
 }
 
 /** Whether the kernel does what the config says, as far as the agent's rules are concerned. */

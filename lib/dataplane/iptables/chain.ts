@@ -20,7 +20,7 @@ export interface ChainRule {
   readonly spec: string;
   /** The entry that asks for it; undefined for rules that concern all other destinations. */
   readonly entry: Entry | undefined;
-  /** What happens to packets that match; undefined if they go on in the second chain. */
+  /** What happens to packets that match; undefined if they go on in the second chain, or the node itself sends them. */
   readonly verdict: Verdict | undefined;
 }
 
@@ -67,12 +67,42 @@ function longestFirst(entries: readonly Entry[]): readonly Entry[] {
 function renderDestinations(policy: Policy, options: RuleOptions, chain: string): readonly ChainRule[] {
   const hasExceptions = policy.entries.some(({ verdict }) => verdict === 'masqueraded');
   const entries = hasExceptions ? longestFirst(policy.entries) : policy.entries;
+  const lastAddress = entries.findLastIndex(hasAddress);
+  const end = entries.findIndex(({ verdict }, index) => index > lastAddress && verdict === 'masqueraded');
+  const first = end === -1 ? entries : entries.slice(0, end);
   return [
-    ...entries.flatMap((entry) => renderEntry(entry, options, chain)),
+    ...first.flatMap((entry) => [
+      // Behind it, an entry of a wider prefix names an address.
+      ...(entry.verdict === 'masqueraded' && !hasAddress(entry) ? [ofNode(chain, entry.prefix)] : []),
+      ...renderEntry(entry, options, chain),
+    ]),
+    ofNode(chain),
+    ...entries.slice(first.length).flatMap((entry) => renderEntry(entry, options, chain)),
     ...masquerade('', 'everything else is masqueraded (must be last in chain)', options).map(
       (spec) => ({ chain, spec, entry: undefined, verdict: 'masqueraded' }) as const,
     ),
   ];
+}
+
+function hasAddress({ as }: Entry): boolean {
+  return as?.candidates?.[0] !== undefined;
+}
+
+/**
+ * Asks for packets whose source is an address of the link by which they leave. Masquerading would only change their ports, and so
+ * reset connections that began before the rules. Any local source would be too much: what DNAT or a mark sends out by another link.
+ */
+const OF_NODE = '-m addrtype --src-type LOCAL --limit-iface-out -j RETURN';
+
+function ofNode(chain: string, prefix?: Prefix): ChainRule {
+  const destination = prefix === undefined ? '' : condition('-d', prefix);
+  const spec = `${destination}${comment('the node itself, from an address of the link')} ${OF_NODE}`;
+  return { chain, spec, entry: undefined, verdict: undefined };
+}
+
+/** Whether the rule only concerns packets that the node itself sends. */
+export function isOfNode({ spec }: Pick<ChainRule, 'spec'>): boolean {
+  return spec.endsWith(OF_NODE);
 }
 
 /** The only jump to the chain. Its comment is that of ip-masq-agent v1, because other tools look for it. */

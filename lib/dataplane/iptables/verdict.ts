@@ -12,7 +12,7 @@ import { pairVerdicts, uniformVerdicts, type VerdictRange, type Verdicts } from 
 import type { KernelVerdicts } from '../dataplane.ts';
 import { firstMatches } from '../first-match.ts';
 import type { Rule } from '../rule.ts';
-import { secondChain } from './chain.ts';
+import { isOfNode, secondChain } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
 import { parseIptablesRule } from './parse-rule.ts';
 import type { KernelRule } from './rule.ts';
@@ -51,7 +51,8 @@ function unseenRule(family: Family, chain: string): Rule {
 function insideVerdicts(family: Family, rules: readonly KernelRule[], chain: string): Verdicts {
   const rulesOf = (isMeant: (name: string) => boolean) =>
     rules
-      .filter((rule) => isMeant(rule.chain))
+      // Verdicts are those of packets of pods.
+      .filter((rule) => isMeant(rule.chain) && !isOfNode(rule))
       .map((rule) => parseIptablesRule(family, rule.chain, rule.spec, chain));
   const first = rulesOf((name) => name === chain);
   const second = rulesOf((name) => name !== chain);
