@@ -268,7 +268,7 @@ describe('fleet', () => {
     assert.equal(code, 4);
     assert.match(
       stdout,
-      /^2 nodes: n1, n2\n {2}ip-masq-agent \S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago(?:.*\n)+ {2}gone, .* until 2026-11-26T14:40:18Z: ip-masq-a$/m,
+      /^2 nodes: n1, n2\n {2}ip-masq-agent \S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago(?:.*\n)+ {2}ip-masq-a is gone; what it said applies until 2026-11-26T14:40:18Z$/m,
     );
   });
 
