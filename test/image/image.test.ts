@@ -7,22 +7,21 @@ import { createImageLab, type ImageLab } from './support.ts';
 
 const skip = await whyNoDocker();
 
-describe('the image', { skip: skip ?? false, timeout: 900_000 }, () => {
+describe('the image', { skip: skip ?? false, timeout: 1_500_000 }, () => {
   let lab: ImageLab | undefined;
   const get = () => {
     if (lab === undefined) throw new Error('there is no image');
     return lab;
   };
-  // The first time a Debian is fetched for it.
+  // The first time, packages of Debian and npm are fetched for it.
   before(
     async () => {
       lab = await createImageLab();
     },
-    { timeout: 600_000 },
+    { timeout: 1_200_000 },
   );
   after(() => lab?.[Symbol.asyncDispose]());
 
-  // First: a later test builds the images again, and the release is made of what their builds leave.
   describe('the release', () => release(get));
   describe('contents', () => contents(get));
   describe('as the DaemonSet runs it', () => running(get));
