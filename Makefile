@@ -216,7 +216,7 @@ mutants: setup $(VALIDATOR) ## change each expression of lib/cidr and lib/policy
 FAULT ?=
 FAULT_SECONDS ?=
 
-faults: setup $(VALIDATOR) ## break the code as it once was, in each way of test/faults, and check that the tests notice; as root, half an hour on 2 idle cores
+faults: setup $(VALIDATOR) ## break the code as it once was, in each way of test/faults, and check that the tests notice; as root, a quarter of an hour on 2 idle cores
 	@SECONDS=$(FAULT_SECONDS) node test/faults/faults.ts $(FAULT)
 
 clean: ## remove what builds created
