@@ -158,7 +158,7 @@ test: check $(BIN) ## run check, then tests with a real kernel, real packets and
 
 test-more: setup-all $(BIN) ## run the tests that test skips; they need many packages
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
-	RUNS=10 $(RUN_TESTS) --test-timeout=600000 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts 'test/packets/{order,state,verdicts}.test.ts'
+	RUNS=10 $(RUN_TESTS) --test-timeout=600000 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts 'test/packets/{atomic,order,state,verdicts}.test.ts'
 	NETLINK=off $(RUN_TESTS) $(BY_TOOLS)
 	@$(MAKE) --no-print-directory test-skew
 	SECONDS=$(FUZZ_SECONDS) node test/fuzz/fuzz.ts

@@ -99,6 +99,14 @@ const SUBJECTS: readonly Subject[] = [
     needsIPv6: true,
   },
   {
+    title: 'while rules change, each packet has a verdict of the config before or after',
+    file: 'test/packets/atomic.test.ts',
+    tests: (kind) =>
+      RegExp(` (?:an exception|900 exceptions|an exception and its address|sources): ${kind}$`),
+    kinds: ['nftables'],
+    needsIPv6: true,
+  },
+  {
     title: 'connections that began before the rules',
     file: 'test/packets/stale-flows.test.ts',
     tests: (kind) => RegExp(`are deleted with --stale.*: ${kind}$`),

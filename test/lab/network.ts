@@ -8,7 +8,7 @@ import { type Seen, type Sender, startWitness, type Witness } from './volley.ts'
 export interface Network extends Sender {
   readonly node: Box;
   readonly pod: Box;
-  readonly outside: Box;
+  readonly outside: HeldBox;
   /** Sees what arrives outside. */
   readonly witness: Witness;
   /** Sends a UDP packet from the pod and returns the source that it had outside. */
