@@ -2,6 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import { formatRange } from '../../cidr/ranges.ts';
 import { addElements, type Change, nameOf } from '../../netlink/change.ts';
 import { printable } from '../../text/escape.ts';
+import { truncatedText } from '../../text/words.ts';
 import { decode } from './decode.ts';
 import { encode } from './encode.ts';
 import { TABLE, tableName } from './names.ts';
@@ -38,6 +39,9 @@ export function addRules(family: Family, { name, rules }: MeantChain): Transacti
   });
 }
 
+/** Elements of one message: nobody reads 100,000, and writing them as text costs memory. */
+const MOST_SHOWN = 10;
+
 /** What is done, much as nft(8) would be told: a blank line ends a transaction. */
 export function scriptOf(transactions: readonly Transaction[]): string {
   return transactions.map((changes) => changes.map((one) => `${textOf(one)}\n`).join('')).join('\n');
@@ -47,7 +51,7 @@ function textOf(change: Change): string {
   const { family, kind } = change;
   const text = printable([kind, tableName(family), nameOf(change) ?? ''].join(' ').trimEnd());
   if (kind === 'add elements')
-    return `${text} { ${change.ranges.map((one) => formatRange(family, one)).join(', ')} }`;
+    return `${text} { ${truncatedText(change.ranges, MOST_SHOWN, (one) => formatRange(family, one))} }`;
   if (kind !== 'add rule') return text;
   const { expressions, comment } = change;
   return `${text} ${ruleText(family, { statements: decode(family, expressions), ...(comment && { comment }) })}`;
