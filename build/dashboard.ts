@@ -34,6 +34,9 @@ const m = Object.fromEntries(
   ]),
 ) as Readonly<Record<keyof typeof METRICS, string>>;
 
+/** Connections about which another program decides. */
+const SINCE = m.flows_against_policy.replace('}', ',since="after"}');
+
 /** The panels by the titles of their rows. */
 const ROWS: Readonly<Record<string, readonly Panel[]>> = {
   Fleet: [
@@ -96,7 +99,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     table(
       [24, 9],
       'Each agent',
-      'Each agent: its version, its config, its last successful sync, its repairs, and foreign rules on its node.',
+      'Each agent: its version, its config, its last successful sync, its repairs, and connections on its node about which another program decides.',
       [
         `sum by (cluster, node, version, dataplane) (${m.build_info})`,
         `sum by (cluster, node, hash) (${m.config_info})`,
@@ -104,7 +107,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
         `time() - max by (cluster, node) (${m.last_change_timestamp_seconds})`,
         `sum by (cluster, node) (${m.rules})`,
         `sum by (cluster, node) (${m.drift_repairs_total})`,
-        `sum by (cluster, node) (${m.foreign_masquerade_rules})`,
+        `sum by (cluster, node) (${SINCE})`,
       ],
       {
         cluster: 'Cluster',
@@ -116,7 +119,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
         'Value #D': 'Last change',
         'Value #E': 'Rules',
         'Value #F': 'Drift repairs',
-        'Value #G': 'Foreign rules',
+        'Value #G': 'Others decide',
       },
       'Last sync',
     ),
@@ -360,35 +363,33 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       NONE_IS_GOOD,
     ),
   ],
-  'Foreign rules': [
+  'Other programs': [
     stat(
       [4, 8],
-      'Nodes with foreign rules',
-      'Nodes where foreign rules may masquerade what the config leaves alone.',
-      `count(sum by (cluster, node) (${m.foreign_masquerade_rules}) > 0) or vector(0)`,
+      'Nodes where others decide',
+      'Nodes where another program decides about connections of pods: they began after the last change of the agent, and are treated otherwise than the config says.',
+      `count(sum by (cluster, node) (${SINCE}) > 0) or vector(0)`,
       NONE_IS_GOOD,
     ),
     series(
       [10, 8],
-      'Foreign masquerade rules',
-      'Rules of other programs that may masquerade what the config leaves alone, by author, and those that are accepted.',
+      'Connections against the config',
+      'Connections of pods that the kernel treats otherwise than the config says, by what happens to them. Those from before the last change keep what they began with; about the others another program decides.',
       {
-        '{{author}} {{family}}': orNone('author', `sum by (family, author) (${m.foreign_masquerade_rules})`),
-        'accepted: {{author}} {{family}}': `sum by (family, author) (${m.accepted_foreign_rules})`,
-        'exempting: {{author}} {{family}}': orNone(
-          'family',
-          `sum by (family, author) (${m.foreign_exemption_rules})`,
+        '{{verdict}}, begun {{since}} the change': orNone(
+          'verdict',
+          `sum by (verdict, since) (${m.flows_against_policy})`,
         ),
       },
       STEPS,
     ),
     table(
       [10, 8],
-      'Foreign rules by node',
-      'Foreign rules by node that may masquerade what the config leaves alone; the log and "ip-masq-agent doctor" name them.',
-      [orNone('node', `sum by (cluster, node, family, author) (${m.foreign_masquerade_rules}) > 0`)],
-      { cluster: 'Cluster', node: 'Node', author: 'Author', family: 'Family', Value: 'Rules' },
-      'Rules',
+      'Connections that others decide, by node',
+      'Nodes with such connections; "ip-masq-agent doctor" there names what else does NAT.',
+      [orNone('node', `sum by (cluster, node, family, verdict) (${SINCE}) > 0`)],
+      { cluster: 'Cluster', node: 'Node', verdict: 'Verdict', family: 'Family', Value: 'Connections' },
+      'Connections',
     ),
     series(
       [24, 8],
@@ -420,13 +421,6 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       },
       LINES,
       'percentunit',
-    ),
-    series(
-      [8, 8],
-      'Connections with an old verdict',
-      'Connections that keep the verdict from before a change, by what still happens to them; always 0 with --stale-flows=off, without netlink and in legacy mode.',
-      { '{{protocol}}, {{verdict}}': orNone('protocol', `sum by (protocol, verdict) (${m.stale_flows})`) },
-      STEPS,
     ),
     series(
       [8, 8],
@@ -522,7 +516,7 @@ const FRAME = {
     ],
   },
   description:
-    'What ip-masq-agent does on all nodes: health, config rollout, reaction times, drift, foreign rules, traffic.',
+    'What ip-masq-agent does on all nodes: health, config rollout, reaction times, drift, other programs, traffic.',
   editable: true,
   fiscalYearStartMonth: 0,
   graphTooltip: 1,

@@ -234,5 +234,5 @@ const COLUMNS = {
   'Last sync': { unit: 's', ...coloured(IN_TIME) },
   'Last change': { unit: 's' },
   'Drift repairs': coloured(NONE_IS_GOOD),
-  'Foreign rules': coloured(NONE_IS_GOOD),
+  'Others decide': coloured(NONE_IS_GOOD),
 };

@@ -77,7 +77,11 @@ export const EXPLAIN_FLAGS = {
     '',
     'the address that the packets come from; by default any address of which packets are masqueraded',
   ),
-  live: flag(boolean, 'false', 'also read the rules in the kernel of this node, and look for foreign rules'),
+  live: flag(
+    boolean,
+    'false',
+    'also read the rules and connections in the kernel of this node, and what else does NAT there',
+  ),
   ...OUTPUT_FLAGS,
 } as const;
 

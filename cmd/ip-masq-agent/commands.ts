@@ -100,7 +100,7 @@ export const COMMANDS: Commands = {
   }),
   doctor: command({
     summary:
-      'check the node for what breaks masquerading: foreign rules, missing tools, capabilities, settings',
+      'check the node for what breaks masquerading: connections that others decide, missing tools, capabilities, settings',
     details:
       'Changes nothing. The exit code is 0 if nothing is found, 3 if the config is invalid, and 4 if something else is found.',
     own: OUTPUT_FLAGS,

@@ -1,10 +1,12 @@
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
+import { suspectDetails, suspectText } from '../../lib/foreign/suspects.ts';
 import type { Paint } from '../../lib/text/colour.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { counted, truncated } from '../../lib/text/words.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
+import { suspectJson } from './explain-json.ts';
 import { nodeAccess, podFinder, readerOptions } from './from-flags.ts';
 import { printResult } from './print.ts';
 
@@ -12,7 +14,7 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
   const examination = await examine({
     ...nodeAccess(flags),
     loading: readerOptions(flags),
-    acceptForeign: flags['accept-foreign'],
+    accepted: flags['accept-masqueraded'],
     findPods: podFinder(flags),
   });
   const { findings } = examination;
@@ -20,12 +22,14 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
   const isInvalid = findings.some(({ kind }) => kind === 'config-invalid' || kind === 'config-unreadable');
   const found = isInvalid ? EXIT.config : EXIT.different;
   const code = findings.length === 0 ? EXIT.ok : found;
-  return printResult(flags.output, code, examination, (paint) => examinationText(examination, paint));
+  const { suspects } = examination;
+  const json = { ...examination, suspects: suspects.suspects.map(suspectJson), unread: suspects.unread };
+  return printResult(flags.output, code, json, (paint) => examinationText(examination, paint));
 }
 
 const MAX_EVIDENCE = 20;
 
-function examinationText({ findings, read }: Examination, paint: Paint): string {
+function examinationText({ findings, read, ...nat }: Examination, paint: Paint): string {
   const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => [
     `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,
     ...truncated(evidence, MAX_EVIDENCE, printable).map((line) => `    ${line}`),
@@ -36,5 +40,21 @@ function examinationText({ findings, read }: Examination, paint: Paint): string 
     findings.length === 0
       ? paint('green', 'nothing found')
       : paint('yellow', counted(findings.length, 'finding'));
-  return `${[...found, `${count}; read: ${read.map(printable).join('; ')}`].join('\n')}\n`;
+  return `${[...found, ...natLines(nat), `${count}; read: ${read.map(printable).join('; ')}`].join('\n')}\n`;
+}
+
+/** What else does NAT on the node: named, and not judged. */
+function natLines({
+  suspects,
+  postrouting,
+}: Pick<Examination, 'suspects' | 'postrouting'>): readonly string[] {
+  const named = suspects.suspects.flatMap((one) => [
+    suspectText(one),
+    ...suspectDetails(one).map((line) => `  ${line}`),
+  ]);
+  const unread = suspects.unread.map((what) => `not read: ${what}`);
+  const lines = [...named, ...unread, ...postrouting].map((line) => `    ${printable(line)}`);
+  return lines.length === 0
+    ? []
+    : ['NAT of other programs, in the order in which packets meet it:', ...lines, ''];
 }

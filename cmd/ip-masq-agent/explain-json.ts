@@ -1,6 +1,6 @@
 import { formatAddress } from '../../lib/cidr/address.ts';
 import { agreesWholly, type Explained, type LiveVerdict } from '../../lib/explain/explain.ts';
-import { type ForeignGroup, foreignEvidence, groupForeignRules, remedyOf } from '../../lib/foreign/find.ts';
+import type { Suspect } from '../../lib/foreign/suspects.ts';
 import type { SourceDecision } from '../../lib/policy/decision.ts';
 import type { AddressRequest, Entry, Verdict } from '../../lib/policy/policy.ts';
 import { originValue } from '../../lib/text/origin.ts';
@@ -51,8 +51,7 @@ function entryJson({ prefix, verdict, origin }: Entry) {
 }
 
 function liveJson(live: LiveVerdict) {
-  const { isLocal, kernel, elsewhere, foreign, bpf, invalid, egress } = live;
-  const { masquerading, exempting, unread } = foreign;
+  const { isLocal, kernel, elsewhere, flows, suspects, unread, invalid, egress } = live;
   return {
     agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
@@ -65,20 +64,20 @@ function liveJson(live: LiveVerdict) {
       rule: kernelRule ?? null,
       differs,
     })),
-    foreign: groupForeignRules(masquerading).map(groupJson),
-    exempting: groupForeignRules(exempting).map(groupJson),
+    flows: flows.map(({ text, as, isAgainst }) => ({
+      flow: text,
+      as: as ?? null,
+      isAgainst: isAgainst ?? null,
+    })),
+    suspects: suspects.map(suspectJson),
     unread,
-    bpfLinks: bpf,
     ...(egress !== undefined && { egress }),
     invalidPackets: { agent: invalid.agent ?? null, kubeProxyDrops: invalid.kubeProxyDrops },
   };
 }
 
-function groupJson(group: ForeignGroup) {
-  return {
-    author: group.author.name,
-    where: group.chainText,
-    evidence: foreignEvidence(group),
-    remedy: remedyOf(group),
-  };
+/** What else does NAT on the node, for programs. */
+export function suspectJson({ family, position, program, place, rules, show }: Suspect) {
+  const { name = null, setting = null } = program ?? {};
+  return { family, position, program: name, place, rules, setting, show: show ?? null };
 }

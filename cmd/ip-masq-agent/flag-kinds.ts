@@ -11,7 +11,6 @@ import {
   parsePortRanges,
 } from '../../lib/dataplane/ports.ts';
 import type { End } from '../../lib/flows/port-holders.ts';
-import { AUTHOR_IDS, isAcceptable } from '../../lib/foreign/author.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
@@ -182,13 +181,6 @@ export const configFileNames: FlagKind<readonly string[]> = {
   }),
   repeats: false,
 };
-
-export const authors = list('AUTHORS', (text) => {
-  if (isAcceptable(text)) return text;
-  throw new UsageError(
-    `has ${quote(text)}: write some of ${AUTHOR_IDS.join(', ')}, or TABLE/CHAIN, or comment=TEXT, with commas between`,
-  );
-});
 
 /** CIDRs, each perhaps with `from` and the CIDR that packets come from. */
 export const assertions = list('CIDRS', (item): Traffic => {

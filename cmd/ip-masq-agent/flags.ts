@@ -3,11 +3,9 @@ import { overlap, trafficText } from '../../lib/cidr/prefix.ts';
 import { OTHER_RESERVED_RANGES } from '../../lib/cidr/reserved.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { DEFAULT_CHAIN, INVALID_PACKETS } from '../../lib/dataplane/options.ts';
-import { AUTHOR_IDS } from '../../lib/foreign/author.ts';
 import { UsageError } from './exit.ts';
 import {
   assertions,
-  authors,
   bindAddress,
   boolean,
   chain,
@@ -97,7 +95,7 @@ export const FLAGS = {
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
     'report',
-    'connections that keep an old verdict after the start or a change. report: log and count them; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: never read conntrack, so that the use of source ports is not known either. Needs netlink; off in legacy mode',
+    'connections that keep an old verdict after the start or a change. report: log and count them; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: never read conntrack, so that connections about which another program decides, and the use of source ports, are not known either. Needs netlink',
   ),
   'cidr-limit': policy(
     count,
@@ -140,15 +138,10 @@ export const FLAGS = {
     '15m',
     'how long the last text of a config file that has vanished still applies, at most until the agent restarts; a file that contained only {} leaves nothing behind. 0: not at all',
   ),
-  'accept-foreign': dataplane(
-    authors,
-    '',
-    `authors of foreign rules that you know and accept: the agent and doctor do not warn about their rules, and a metric counts them. ${AUTHOR_IDS.join(', ')}; for single ones the table and chain that they are in, such as nat/SITE, or comment= and the beginning of their comment`,
-  ),
   'accept-masqueraded': dataplane(
     cidrList,
     '',
-    'ranges of pods that are meant to be masqueraded, such as 10.244.0.0/16: the agent and doctor do not warn of routes that lead there',
+    'ranges of pods that the config, or another program such as an egress gateway, masquerades on purpose, such as 10.244.0.0/16: the agent and doctor do not warn of routes that lead there, and do not count connections from there that are treated otherwise than the config says',
   ),
   'sync-timeout': daemon(
     interval,

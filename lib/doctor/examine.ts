@@ -1,8 +1,8 @@
 import { dataplaneOf, findHolder, type Holder, vanishedFilesOf } from '../agent/holder.ts';
 import type { ReaderOptions } from '../agent/load.ts';
 import { preview } from '../agent/preview.ts';
-import { retrying } from '../agent/retry.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
+import type { Prefix } from '../cidr/prefix.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import type { RuleLocation } from '../dataplane/dataplane.ts';
@@ -10,17 +10,17 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { IPTABLES_OF } from '../dataplane/iptables/tool.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
-import { Budget, COMMAND_LIMITS } from '../foreign/budget.ts';
-import { readNode } from '../foreign/read-node.ts';
+import { postroutingLines, readSuspects } from '../foreign/read-suspects.ts';
+import type { Suspects } from '../foreign/suspects.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
 import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
 import { configFindings, podFindings, vanishedFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
+import { flowFindings } from './flow-findings.ts';
 import { invalidPacketFindings, kubeProxyDropsInvalid } from './invalid-packets.ts';
 import {
-  bpfFindings,
   capabilityFindings,
   conntrackFindings,
   forwardingFindings,
@@ -28,12 +28,9 @@ import {
 } from './machine-findings.ts';
 import {
   bothModesFindings,
-  foreignFindings,
-  forwardFindings,
   holderFindings,
   leftoverFindings,
   natFindings,
-  orderFindings,
   ownRuleFindings,
 } from './rule-findings.ts';
 
@@ -41,12 +38,18 @@ export interface Examination {
   readonly findings: readonly Finding[];
   /** What was read, in words. */
   readonly read: readonly string[];
+  /** What else does NAT on the node. */
+  readonly suspects: Suspects;
+  /** The first rules of POSTROUTING as iptables prints them. */
+  readonly postrouting: readonly string[];
 }
+
+const NOTHING = { suspects: { suspects: [], unread: [] }, postrouting: [] } as const;
 
 interface Examiner extends NodeAccess {
   readonly loading: ReaderOptions;
-  /** The ids of authors whose foreign rules are accepted. */
-  readonly acceptForeign: readonly string[];
+  /** Ranges of pods that the config, or another program, masquerades on purpose. */
+  readonly accepted: readonly Prefix[];
   readonly findPods: FindPods;
 }
 
@@ -67,21 +70,19 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     ...(await forwardingFindings(host, families)),
     ...(await uplinkFindings(host, loaded.config, families)),
     ...(await conntrackFindings(host)),
-    ...(await bpfFindings(host)),
     ...capabilities,
   ];
   const read = [`${counted(loaded.configFiles.length, 'config file')} in ${configDir}`];
   if (capabilities.length === 0) {
     const kernel = await examineKernel(examiner, holder, loaded.config, families);
-    findings.push(...kernel.findings);
-    read.push(...kernel.read);
-  } else {
-    // To look for the tools needs no capability.
-    await listRuleLocations(examiner.dataplane, host).catch((error: unknown) =>
-      findings.push(...dataplaneFinding(error)),
-    );
+    const all = [...findings, ...kernel.findings].filter(isFirst);
+    return { ...kernel, findings: all, read: [...read, ...kernel.read] };
   }
-  return { findings: findings.filter(isFirst), read };
+  // To look for the tools needs no capability.
+  await listRuleLocations(examiner.dataplane, host).catch((error: unknown) =>
+    findings.push(...dataplaneFinding(error)),
+  );
+  return { ...NOTHING, findings: findings.filter(isFirst), read };
 }
 
 async function examineKernel(
@@ -90,10 +91,11 @@ async function examineKernel(
   config: MergedConfig | undefined,
   families: readonly Family[],
 ): Promise<Examination> {
-  const { dataplane: options, host, acceptForeign, retry } = examiner;
+  const { dataplane: options, host, accepted } = examiner;
   const hasVanished = vanishedFilesOf(holder).length > 0;
   const findings: Finding[] = [];
   const read: string[] = [];
+  let nat: Pick<Examination, 'suspects' | 'postrouting'> = NOTHING;
   const collect = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
@@ -119,31 +121,28 @@ async function examineKernel(
       findings.push(...invalidPacketFindings(options, dataplane, family, isDropped));
     }
     await collect(async () => {
-      const { iptables } = dataplane;
-      const nodeOptions = { families, ownChain: options.chain, iptables, withFilters: true };
-      const readAll = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
-      const node = await retrying(readAll, retry);
-      read.push(...node.baseChains.map(({ chainText }) => chainText), ...node.skipped);
-      const policies = families.map((family) =>
-        config === undefined ? family : compilePolicy(config, family),
-      );
-      if (config === undefined)
-        read.push('foreign rules that prevent masquerading: not looked for, because the config is invalid');
-      return [
-        ...orderFindings(node, acceptForeign),
-        ...(await foreignFindings(node, policies, acceptForeign)),
-      ];
+      const asked = { families, ownChain: options.chain, iptables: dataplane.iptables };
+      const suspects = await readSuspects(host, asked);
+      nat = { suspects, postrouting: await postroutingLines(host, asked) };
+      if (config === undefined || hasVanished) {
+        read.push('connections: not judged, because the config in use is not what the files say');
+        return [];
+      }
+      const own = usableSourceAddresses();
+      const policies = families.map((family) => compilePolicy(config, family, own));
+      const flows = await flowFindings(host, policies, accepted, suspects, holder);
+      read.push(flows.read);
+      return flows.findings;
     });
     await collect(() => natFindings(host, dataplane, families));
     for (const family of families) {
-      await collect(() => forwardFindings(host, family), family);
       await collect(() => bothModesFindings(host, [...used, ...others], family), family);
     }
     for (const location of others)
       await collect(async () => leftoverFindings(dataplane, location), location.family);
     return [];
   });
-  return { findings, read };
+  return { ...nat, findings, read };
 }
 
 /** Throws if the program that writes the agent's rules is missing: reading them does not need it. */

@@ -28,14 +28,8 @@ export const FINDING_MEANING = {
   'agent-silent': 'an agent runs, but does not answer',
   'out-of-sync': "the agent's rules differ from the config",
   'older-agent': "ip-masq-agent v1 or v2 has written rules for the agent's chain",
-  'jump-not-last': "rules in POSTROUTING follow the agent's jump",
-  'foreign-rule': 'a foreign rule may masquerade traffic that the config does not masquerade',
-  'foreign-exemption':
-    'a foreign rule may keep traffic that the config masquerades from getting an address of the node',
-  'stateless-nat': 'a foreign rule may change addresses without connection tracking',
-  'kube-proxy-order':
-    'kube-proxy uses nftables, the agent iptables: which rules run first depends on restarts',
-  'bpf-masquerade': 'BPF programs may masquerade past all rules',
+  'flows-against-policy':
+    'the kernel treats connections of pods otherwise than the config says: another program decides about them',
   'nat-unusable':
     'another program has made the table nat of iptables so that rules in it have no effect, or drop what they do not masquerade',
   'both-modes': 'both iptables modes hold rules in nat',
@@ -45,8 +39,6 @@ export const FINDING_MEANING = {
   'forwarding-off': 'the kernel does not forward packets that come in by links to pods, or to the outside',
   'uplink-address':
     'masqueraded packets leave by the default route with another address than its source, or with none',
-  'forward-drop':
-    'the policy of the chain FORWARD of iptables is DROP, and no rule there accepts new connections that the node forwards',
   'not-read': 'the doctor could not read something',
 } as const;
 

@@ -2,8 +2,8 @@ import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { findCommand } from '../dataplane/iptables/detect.ts';
-import { legacyTables } from '../dataplane/iptables/legacy.ts';
-import { chainLister } from '../dataplane/iptables/list-chain.ts';
+import { inTurns, legacyTables } from '../dataplane/iptables/legacy.ts';
+import { createTool } from '../dataplane/iptables/tool.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
@@ -18,8 +18,8 @@ export async function kubeProxyDropsInvalid(host: Host, family: Family): Promise
     if (mode === 'legacy' && !(await legacyTables(host, family))?.includes('filter')) continue;
     try {
       const command = await findCommand(host, mode);
-      const list = command && chainLister(host, family, mode, command.suffix);
-      const rules = await list?.('KUBE-FORWARD', 'filter');
+      const tool = command && createTool(inTurns(host, mode), family, command.suffix);
+      const rules = await tool?.list('KUBE-FORWARD', 'filter');
       if (rules?.some((rule) => DROPS_INVALID.test(rule))) return true;
     } catch (error) {
       if (!(error instanceof DataplaneError)) throw error;

@@ -32,7 +32,7 @@ export async function forwardingFindings(
       family,
       message: `the kernel does not forward packets${which}: pods cannot reach the outside, or get no answer`,
       evidence: off.map((name) => `${name} = 0`),
-      remedy: `${first}set it: sysctl -w ${mend.join(' ')}`,
+      remedy: `${first}set ${mend.join(', ')} in /etc/sysctl.d of the node, and load it`,
     });
   }
   return findings;
@@ -132,30 +132,6 @@ export async function conntrackFindings(host: Host): Promise<readonly Finding[]>
       ],
       remedy:
         'raise net.netfilter.nf_conntrack_max (kube-proxy sets it: conntrack.maxPerCore and conntrack.min), and find out with conntrack -L who has so many',
-    },
-  ];
-}
-
-/** Links that Cilium makes, also as Dataplane V2 of GKE. */
-const BPF_LINKS = ['cilium_host', 'cilium_net'];
-
-/** The links of programs that may masquerade by BPF, at hooks which packets pass after all rules. */
-export async function bpfLinks(host: Host): Promise<readonly string[]> {
-  const links = (await host.readText('/proc/net/dev')) ?? '';
-  return BPF_LINKS.filter((name) => new RegExp(`^ *${name}:`, 'm').test(links));
-}
-
-/** The finding that BPF may masquerade packets that no rule masquerades. */
-export async function bpfFindings(host: Host): Promise<readonly Finding[]> {
-  const links = await bpfLinks(host);
-  if (links.length === 0) return [];
-  return [
-    {
-      kind: 'bpf-masquerade',
-      message: 'BPF programs of Cilium may masquerade packets past all rules',
-      evidence: links.map((name) => `link ${name}`),
-      remedy:
-        'look at Masquerading in the output of "cilium-dbg status"; if it says BPF, set enable-bpf-masquerade, enable-ipv4-masquerade and enable-ipv6-masquerade to false and enable-host-legacy-routing to true in cilium-config, or give Cilium the same CIDRs with enable-ip-masq-agent',
     },
   ];
 }

@@ -10,24 +10,15 @@ import {
 } from '../dataplane/dataplane.ts';
 import { diffOf } from '../dataplane/diff.ts';
 import type { Host } from '../dataplane/host.ts';
-import { isOfOlderAgent } from '../dataplane/iptables/chain.ts';
+import { isOfOlderAgent, OLDER_AGENT_REMEDY } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
-import { chainLister } from '../dataplane/iptables/list-chain.ts';
+import { inTurns } from '../dataplane/iptables/legacy.ts';
 import { natObstacle } from '../dataplane/iptables/observe.ts';
-import { IPTABLES_OF } from '../dataplane/iptables/tool.ts';
-import { type Netlink, noAnswer } from '../dataplane/netlink.ts';
-import type { Rule } from '../dataplane/rule.ts';
-import { authorOf, isAccepted } from '../foreign/author.ts';
-import { type BaseChain, readBaseChain } from '../foreign/base-chain.ts';
-import { Budget, COMMAND_LIMITS, MOST_CHAINS, MOST_FOUND, TooManyRules } from '../foreign/budget.ts';
-import { type Effect, findForeign } from '../foreign/find.ts';
-import { OLDER_AGENT_REMEDY } from '../foreign/other-agents.ts';
-import { createNftReader } from '../foreign/read-nftables.ts';
-import type { NodeRules } from '../foreign/read-node.ts';
-import { createIsLocal } from '../node/own-addresses.ts';
-import type { Family, Policy } from '../policy/policy.ts';
+import { createTool } from '../dataplane/iptables/tool.ts';
+import { noAnswer } from '../dataplane/netlink.ts';
+import type { Family } from '../policy/policy.ts';
 import { counted, truncated } from '../text/words.ts';
-import type { Finding, FindingKind } from './finding.ts';
+import type { Finding } from './finding.ts';
 
 export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
   if (plan === undefined) return [];
@@ -42,81 +33,6 @@ export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly 
 function changesOf(plan: Plan): readonly string[] {
   const changed = diffOf(plan).filter(({ change }) => change !== 'kept');
   return changed.map(({ change, rule }) => `${change === 'added' ? 'missing' : 'extra'}: ${rule.text}`);
-}
-
-/**
- * The findings about rules after the agent's jump, foreign rules, and unreadable rules.
- *
- * @param policies the families if the config is invalid
- * @param accepted the ids of authors whose rules are not reported
- */
-export async function foreignFindings(
-  node: NodeRules,
-  policies: readonly (Policy | Family)[],
-  accepted: readonly string[],
-): Promise<readonly Finding[]> {
-  const { baseChains } = node;
-  const budget = new Budget(COMMAND_LIMITS);
-  const { findings: all, unread } = await findForeign(node, policies, accepted, createIsLocal(), budget);
-  const findings = all.filter(({ isAccepted }) => !isAccepted);
-  const followers: Finding[] = [];
-  for (const base of baseChains) {
-    const { chainText, family } = base;
-    const isMeant = (text: string) => isAccepted(authorOf(chainText, [text]), text, accepted);
-    const evidence = (await textsBehindOwn(base)).filter((text) => !isMeant(text));
-    if (evidence.length === 0) continue;
-    const message = `the agent's jump is not the last rule of ${chainText}: the rules after it see traffic that the agent does not masquerade`;
-    const remedy = 'check whether they masquerade it (foreign-rule); if not, they are harmless';
-    followers.push({ kind: 'jump-not-last', family, message, evidence, remedy });
-  }
-  const foreign = findings.map(({ effect, family, message, evidence, remedy }): Finding => {
-    return { kind: KINDS[effect], family, message, evidence, remedy };
-  });
-  const blind = unread.map((what): Finding => {
-    const remedy = 'this is a limit of one reading, or an error: look at these rules by hand';
-    return { kind: 'not-read', message: 'foreign rules may be hidden', evidence: [what], remedy };
-  });
-  return [...followers, ...foreign, ...blind];
-}
-
-const KINDS: Readonly<Record<Effect, FindingKind>> = {
-  masquerades: 'foreign-rule',
-  rewrites: 'stateless-nat',
-  exempts: 'foreign-exemption',
-  untracks: 'foreign-exemption',
-};
-
-/** The rules of a base chain behind the last one that leads to the agent's own, at most MOST_FOUND. */
-async function textsBehindOwn({ name, chains }: BaseChain): Promise<readonly string[]> {
-  const chain = chains.get(name);
-  const texts: string[] = [];
-  let toOwn = chain?.toOwn ?? 0;
-  if (chain === undefined || toOwn === 0) return texts;
-  const visit = ({ outcome, text }: Rule) => {
-    if (outcome.kind === 'own') toOwn -= 1;
-    else if (toOwn === 0 && texts.length < MOST_FOUND) texts.push(text);
-  };
-  await chain.each(visit, new Budget(COMMAND_LIMITS)).catch(orNothing);
-  return texts;
-}
-
-/**
- * The findings that the kernel may run the agent's rules before kube-proxy's: of two chains with one priority it runs
- * the one that was registered later first, and it tells nobody which that is.
- *
- * @param accepted the ids of authors whose rules are not reported
- */
-export function orderFindings({ samePriority }: NodeRules, accepted: readonly string[]): readonly Finding[] {
-  if (accepted.includes('kube-proxy')) return [];
-  return samePriority.map(({ family, chainText }) => ({
-    kind: 'kube-proxy-order',
-    family,
-    message:
-      'the rules of kube-proxy and of the agent have one priority: those registered later run first, so restarts change the order; if the agent masquerades first, packets keep the mark of kube-proxy, which then masquerades the outer packets of a VXLAN overlay too',
-    evidence: [`${chainText}: priority srcnat, as iptables has`],
-    remedy:
-      'use --backend=nftables, whose chain runs after kube-proxy; if no overlay of the cluster uses VXLAN, accept it: --accept-foreign=kube-proxy',
-  }));
 }
 
 const SHOWN = 3;
@@ -139,59 +55,6 @@ export async function natFindings(
 }
 
 /**
- * The finding that the node forwards no new connection: iptables drops what no rule accepts, and none does. Whatever is unclear is
- * no finding.
- */
-export async function forwardFindings(
-  { netlink }: Pick<Host, 'netlink'>,
-  family: Family,
-): Promise<readonly Finding[]> {
-  if ((await (netlink && dropsForwarded(netlink, family).catch(orNothing))) !== true) return [];
-  const message =
-    'iptables drops all new connections that the node forwards: the policy of the chain FORWARD is DROP, and no rule there accepts one';
-  const remedy = `let the CNI plugin or kube-proxy accept the packets of pods, or find out what has set the policy of FORWARD, and set it back on the node: ${IPTABLES_OF[family]} -P FORWARD ACCEPT`;
-  return [{ kind: 'forward-drop', family, message, evidence: ['-P FORWARD DROP'], remedy }];
-}
-
-/** @throws {TooManyRules | NetlinkError} */
-async function dropsForwarded(netlink: Netlink, family: Family): Promise<boolean> {
-  const place = { family, table: 'filter', chain: 'FORWARD' } as const;
-  const { hook } = (await netlink.use((requests) => requests.chain(place))) ?? {};
-  if (hook?.policy !== NF_DROP) return false;
-  const budget = new Budget(COMMAND_LIMITS);
-  const reader = createNftReader(netlink, place, family, '', budget);
-  const base = await readBaseChain({ chainText: '', family, name: place.chain }, MOST_CHAINS.nft, reader);
-  let isClear = base?.unread.length === 0 && base.cutBy === undefined;
-  for (const chain of base?.chains.values() ?? [])
-    await chain.each((rule) => {
-      isClear &&= acceptsNoConnection(rule);
-    }, budget);
-  return isClear;
-}
-
-const NF_DROP = 0;
-
-/** What is so only for packets of a connection that has been accepted before, as iptables and nftables ask for it. */
-const IS_KNOWN =
-  /^(?:conntrack ctstate|state state|ct state) (?:established|related)(?:,(?:established|related))*$/i;
-
-/**
- * Whether a rule accepts no new connection of a pod. kube-proxy accepts known connections, and packets with its mark: a rule for
- * marked packets has no destinations. A target in brackets, which has no words, may be one that accepts, such as a queue.
- */
-function acceptsNoConnection({ outcome, text, destinations, conditions }: Rule): boolean {
-  if (destinations.ranges.length === 0 || conditions.some((one) => IS_KNOWN.test(one.text))) return true;
-  if (outcome.kind === 'else') return / (?:-j DROP|drop)$/.test(text);
-  if (outcome.kind === 'goes on') return !outcome.isGuess && !text.includes('[target ');
-  return ['returns', 'jump', 'goto'].includes(outcome.kind);
-}
-
-/** For whoever can do without rules that cannot be read: whoever looks for foreign rules says so. */
-function orNothing(error: unknown): undefined {
-  if (!(error instanceof TooManyRules)) noAnswer(error);
-}
-
-/**
  * The finding that both modes hold rules: most programs see the rules of one mode, but the kernel applies both.
  *
  * @throws {DataplaneError}
@@ -206,7 +69,7 @@ export async function bothModesFindings(
   for (const { dataplane } of locations.filter((location) => location.family === family)) {
     if (dataplane.iptables === undefined) continue;
     const { mode, suffix } = dataplane.iptables;
-    const rules = await builtInRules(chainLister(host, family, mode, suffix));
+    const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix).list);
     if (rules.length === 0) continue;
     modes += 1;
     evidence.push(`${dataplane.name}:`, ...truncated(rules, SHOWN, String).map((rule) => `  ${rule}`));
@@ -214,7 +77,7 @@ export async function bothModesFindings(
   if (modes < 2) return [];
   const message = 'both iptables modes hold rules in the built-in chains of nat';
   const remedy =
-    'let all programs of the node use one mode: update-alternatives --config iptables on the node, iptables of the same mode in images';
+    'let all programs of the node use one mode: that of iptables on the node, and iptables of the same mode in images';
   return [{ kind: 'both-modes', family, message, evidence, remedy }];
 }
 

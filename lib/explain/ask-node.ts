@@ -1,11 +1,9 @@
-import { retrying } from '../agent/retry.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
 import type { Address, Family } from '../cidr/address.ts';
 import { kubeProxyDropsInvalid } from '../doctor/invalid-packets.ts';
-import { bpfLinks } from '../doctor/machine-findings.ts';
-import { destinationsOf } from '../flows/destinations.ts';
-import { Budget, COMMAND_LIMITS } from '../foreign/budget.ts';
-import { readNode } from '../foreign/read-node.ts';
+import { type FlowsTo, flowsTo } from '../flows/destinations.ts';
+import { MOST_FLOWS } from '../flows/read.ts';
+import { readSuspects } from '../foreign/read-suspects.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal, usableSourceAddresses } from '../node/own-addresses.ts';
@@ -22,49 +20,49 @@ export async function askNode(
   access: NodeAccess,
 ): Promise<{ readonly answers: readonly Explained[]; readonly unseen: readonly Address[] }> {
   const families = [...new Set(addresses.map(({ family }) => family))];
-  const { host, dataplane, retry } = access;
+  const { host, dataplane } = access;
   const places = await survey(access, families);
-  const nodeOptions = {
-    families,
-    ownChain: dataplane.chain,
-    iptables: places.dataplane.iptables,
-    withFilters: true,
-  };
-  const read = () => readNode(host, nodeOptions, new Budget(COMMAND_LIMITS));
-  const node = await retrying(read, retry);
-  const budget = new Budget(COMMAND_LIMITS);
+  const { iptables } = places.dataplane;
+  const suspects = await readSuspects(host, { families, ownChain: dataplane.chain, iptables });
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
+  const { reached, unread } = await findFlows(addresses, question.from);
   const common = {
-    node,
-    budget,
-    bpf: await bpfLinks(host),
+    suspects: { ...suspects, unread: [...suspects.unread, ...unread] },
     own: usableSourceAddresses(),
     isOwn: createIsLocal(),
   };
-  const reached = await findDestinations(addresses, question.from);
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {
     const { family } = address;
     const known = { ...common, ...placesOf(family, places), kubeProxyDrops: dropping.includes(family) };
-    const targets = reached[index]?.length ? reached[index] : [address];
+    const { destinations = [], flows = [] } = reached[index] ?? {};
+    const targets = destinations.length > 0 ? destinations : [address];
     const found: Explained[] = [];
     // One after the other: a Service can have very many endpoints, and each may need a tool.
-    for (const one of targets) found.push(await explainedLive(question, one, known));
+    for (const one of targets) {
+      const own = flows.filter(({ destination }) => destination === one.value);
+      found.push(await explainedLive(question, one, { ...known, flows: own }));
+    }
     for (const one of onePerVerdict(found))
       answers.push(one.address.value === address.value ? one : { ...one, translatedFrom: address });
   }
-  return { answers, unseen: addresses.filter((_, index) => !reached[index]?.length) };
+  return { answers, unseen: addresses.filter((_, index) => !reached[index]?.destinations.length) };
 }
 
-/** Where connections to the addresses go; nothing if conntrack cannot be read. */
-async function findDestinations(addresses: readonly Address[], from: Address | undefined) {
+/** What conntrack shows of connections to the addresses; nothing if it cannot be read, and why. */
+async function findFlows(
+  addresses: readonly Address[],
+  from: Address | undefined,
+): Promise<{ readonly reached: readonly FlowsTo[]; readonly unread: readonly string[] }> {
   try {
     using conntrack = new Conntrack();
-    return await destinationsOf(conntrack, addresses, from);
+    const reached = await flowsTo(conntrack, addresses, from);
+    if (reached !== undefined) return { reached, unread: [] };
+    return { reached: [], unread: [`conntrack holds more than ${MOST_FLOWS} flows`] };
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    return [];
+    return { reached: [], unread: [error.message] };
   }
 }
 

@@ -4,9 +4,8 @@ import { complement, everything, formatRange, sameRanges } from '../cidr/ranges.
 import type { MergedConfig } from '../config/config.ts';
 import type { KernelVerdict, KernelVerdicts } from '../dataplane/dataplane.ts';
 import { verdictAt } from '../dataplane/kernel-verdicts.ts';
-import type { Budget } from '../foreign/budget.ts';
-import { explainForeign, type ForeignVerdict } from '../foreign/find.ts';
-import type { NodeRules } from '../foreign/read-node.ts';
+import type { FlowTo } from '../flows/destinations.ts';
+import type { Suspect, Suspects } from '../foreign/suspects.ts';
 import { egressOf } from '../node/egress.ts';
 import { type Decision, decide } from '../policy/decision.ts';
 import { allowedSources } from '../policy/flatten.ts';
@@ -16,6 +15,7 @@ import {
   type Family,
   nodeAddressText,
   type OwnAddress,
+  type Verdict,
 } from '../policy/policy.ts';
 import { counted, truncatedText } from '../text/words.ts';
 
@@ -41,13 +41,24 @@ export interface LiveVerdict {
   readonly agrees: boolean | undefined;
   /** What rules of the agent, or of another agent of that name, do in the dataplanes and modes that are not used. */
   readonly elsewhere: readonly Elsewhere[];
-  readonly foreign: ForeignVerdict;
-  /** Links of programs that may masquerade past all rules. */
-  readonly bpf: readonly string[];
+  /** What conntrack shows of connections to it. */
+  readonly flows: readonly LiveFlow[];
+  /** What else does NAT on the node for this family, in the order of packets. */
+  readonly suspects: readonly Suspect[];
+  /** What could not be read, in words. */
+  readonly unread: readonly string[];
   /** What happens to packets that conntrack refuses, if the others would be masqueraded. */
   readonly invalid: InvalidOutcome;
   /** How packets leave the node, or why they do not, in words; undefined without --from. */
   readonly egress: string | undefined;
+}
+
+/** A connection to the address. */
+interface LiveFlow extends Pick<FlowTo, 'text'> {
+  /** The address that it left with; undefined if it kept its own. */
+  readonly as: string | undefined;
+  /** Whether the config asks for something else; undefined if it is invalid. */
+  readonly isAgainst: boolean | undefined;
 }
 
 interface InvalidOutcome {
@@ -92,11 +103,9 @@ export function explained(
 export interface ObservedNode extends ObservedPlaces {
   readonly own: readonly OwnAddress[];
   readonly isOwn: (address: Address) => boolean;
-  readonly node: NodeRules;
-  /** What it may still cost to read them again. */
-  readonly budget: Budget;
-  /** Links of programs that may masquerade past all rules. */
-  readonly bpf: readonly string[];
+  readonly suspects: Suspects;
+  /** Connections to the address. */
+  readonly flows: readonly FlowTo[];
   /** Whether kube-proxy drops packets that conntrack refuses. */
   readonly kubeProxyDrops: boolean;
 }
@@ -108,7 +117,7 @@ export async function explainedLive(
   observed: ObservedNode,
 ): Promise<Explained> {
   const { config, from } = question;
-  const { used, node, isOwn, budget } = observed;
+  const { used, suspects, flows, isOwn } = observed;
   const said = explained(question, address, observed.own);
   const kernel = verdictAt(used, address, from);
   const meant = config && allowedSources(compilePolicy(config, address.family))?.ranges;
@@ -122,7 +131,6 @@ export async function explainedLive(
   const as = masqueradedAs(kernel);
   const egress = from && (await egressOf(address, from, as));
   const ofNode = from !== undefined && as === 'link' && isOwn(from) ? ownText(from) : '';
-  const verdict = await explainForeign(node, address, from, egress?.links, isOwn, budget);
   return {
     ...said,
     live: {
@@ -130,12 +138,26 @@ export async function explainedLive(
       kernel: hasOtherSources ? { ...kernel, kernelRule: sourcesText(used) } : kernel,
       agrees: config && agree(said, kernel) && !hasOtherSources,
       elsewhere: verdictsElsewhere(observed, from, said),
-      foreign: { ...verdict, unread: [...observed.unread, ...verdict.unread] },
-      bpf: observed.bpf,
+      flows: flows.map((one) => liveFlow(one, said, isOwn)),
+      suspects: suspects.suspects.filter(({ family }) => family === address.family),
+      unread: [...observed.unread, ...suspects.unread],
       invalid: { agent: used.invalid, kubeProxyDrops: observed.kubeProxyDrops },
-      egress: egress && `${egress.text}${ofNode}`,
+      egress: egress && `${egress}${ofNode}`,
     },
   };
+}
+
+function liveFlow(
+  { text, as }: FlowTo,
+  { decision, isKept }: Explained,
+  isOwn: ObservedNode['isOwn'],
+): LiveFlow {
+  const leaves = as && formatAddress(as);
+  const asked = decision?.as?.candidates?.[0];
+  const isOfNode = as !== undefined && (asked === undefined ? isOwn(as) : asked.value === as.value);
+  const isMasqueraded = isKept && decision?.verdict === 'masqueraded';
+  const isAgainst = isMasqueraded ? !isOfNode : as !== undefined;
+  return { text, as: leaves, isAgainst: decision && isAgainst };
 }
 
 function masqueradedAs({ verdict, as }: KernelVerdict): string | undefined {
@@ -149,6 +171,12 @@ function ownText(from: Address): string {
 /** Whether the kernel does what the config says, as far as the agent's rules are concerned. */
 export function agreesWholly({ agrees, elsewhere }: LiveVerdict): boolean {
   return agrees === true && !elsewhere.some(({ differs }) => differs);
+}
+
+/** What may decide about packets before the agent's rules do or, for what they leave alone, masquerade it anyway. */
+export function contenders({ suspects }: LiveVerdict, wanted: Verdict): readonly Suspect[] {
+  if (wanted === 'masqueraded') return suspects.filter(({ position }) => position !== 'after');
+  return suspects.filter(({ rules }) => !rules.untracks || rules.masquerades || rules.snat);
 }
 
 /** Whether the kernel agrees with the config. If a family is off, the kernel must hold none of the agent's rules. */

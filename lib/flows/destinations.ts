@@ -1,32 +1,60 @@
 import type { Address } from '../cidr/address.ts';
+import { flowText } from './against.ts';
 import { type FlowSource, readFlows } from './read.ts';
 
-/** More backends of a Service hardly have more verdicts. */
-const MOST_DESTINATIONS = 20;
+/** More backends of a Service hardly have more verdicts, and more flows hardly say more. */
+const [MOST_DESTINATIONS, MOST_FLOWS_SHOWN] = [20, 10];
+
+/** Flows to an address, or through it to others, as those to a Service go to its backends. */
+export interface FlowsTo {
+  /** Where they go, sorted, as the kernel tells them in the order of a hash. */
+  readonly destinations: readonly Address[];
+  /** Some of them. */
+  readonly flows: readonly FlowTo[];
+}
+
+/** A flow, and how it left. */
+export interface FlowTo {
+  readonly destination: bigint;
+  /** Such as `udp 10.244.1.2:4000 to 203.0.113.9:53`. */
+  readonly text: string;
+  /** The address that its packets left with; undefined if they kept theirs. */
+  readonly as: Address | undefined;
+}
 
 /**
- * Where connections to these addresses go: to the address itself, or to others, as those to a Service go to its backends.
- * Rules at the hook postrouting see the translated destination.
+ * What conntrack shows of connections to these addresses. Rules at the hook postrouting see the translated destination.
  *
  * @param from only connections from this address
- * @returns some for each address, sorted, as the kernel tells them in the order of a hash;
- *   none for one without connections; nothing at all if conntrack holds too many
+ * @returns one for each address; undefined if conntrack holds too many
  * @throws {NetlinkError}
  */
-export async function destinationsOf(
+export async function flowsTo(
   conntrack: FlowSource,
   addresses: readonly Address[],
   from: Address | undefined,
-): Promise<readonly (readonly Address[])[]> {
-  const seen = addresses.map(({ family, value }) => ({ family, value, to: new Set<bigint>() }));
-  const isRead = await readFlows(conntrack, undefined, ({ family, original, reply }) => {
+): Promise<readonly FlowsTo[] | undefined> {
+  const seen = addresses.map(({ family, value }) => ({
+    family,
+    value,
+    to: new Set<bigint>(),
+    flows: [] as FlowTo[],
+  }));
+  const isRead = await readFlows(conntrack, undefined, (flow) => {
+    const { family, original, reply } = flow;
     if (from !== undefined && original.source !== from.value) return;
-    for (const one of seen)
-      if (one.family === family && one.value === original.destination && one.to.size < MOST_DESTINATIONS)
-        one.to.add(reply.source);
+    for (const { to, flows, ...address } of seen) {
+      if (address.family !== family || address.value !== original.destination) continue;
+      if (to.size < MOST_DESTINATIONS) to.add(reply.source);
+      const as = { family, value: reply.destination };
+      const isKept = reply.destination === original.source;
+      if (flows.length < MOST_FLOWS_SHOWN)
+        flows.push({ destination: reply.source, text: flowText(flow), as: isKept ? undefined : as });
+    }
   });
-  if (!isRead) return [];
-  return seen.map(({ family, to }) =>
-    [...to].sort((a, b) => (a < b ? -1 : 1)).map((value) => ({ family, value })),
-  );
+  if (!isRead) return undefined;
+  return seen.map(({ family, to, flows }) => ({
+    destinations: [...to].sort((a, b) => (a < b ? -1 : 1)).map((value) => ({ family, value })),
+    flows,
+  }));
 }

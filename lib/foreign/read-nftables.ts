@@ -1,127 +1,171 @@
-import type { Family } from '../cidr/address.ts';
-import { ipsetsIn } from '../dataplane/iptables/extensions.ts';
-import { setNames } from '../dataplane/iptables/list-chain.ts';
-import { iptablesRule } from '../dataplane/iptables/nft-rule.ts';
-import { parseIptablesRule } from '../dataplane/iptables/parse-rule.ts';
 import type { Netlink } from '../dataplane/netlink.ts';
-import { decode } from '../dataplane/nftables/decode.ts';
-import type { Rule } from '../dataplane/rule.ts';
-import type { ChainName, SetName } from '../netlink/change.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { targetOf } from '../netlink/expressions.ts';
-import { NFT_SET, type TableFamily } from '../netlink/messages.ts';
-import type { RuleReply } from '../netlink/replies.ts';
-import { addTarget, type ReadChain, type ReadRules } from './base-chain.ts';
-import { type Budget, MOST_ELEMENTS } from './budget.ts';
-import { deletion, type ReadSet, readNftRule, type SetToRead, setsIn } from './nft-rule.ts';
+import type { Expression } from '../netlink/expressions.ts';
+import { NFT_SET } from '../netlink/messages.ts';
+import type { NatChain, RuleReply } from '../netlink/replies.ts';
+import type { RuleKind } from './suspects.ts';
+
+/** Rules that a rule of a base chain is, or leads to, as names of targets and expressions tell it. */
+export interface Branch {
+  /** How many rules of each kind. */
+  readonly rules: Partial<Record<RuleKind, number>>;
+  /** The chain that the rule leads to first; undefined if the rule itself does it. */
+  readonly chain: string | undefined;
+  /** Names and comments on the way. */
+  readonly evidence: readonly string[];
+  /** Whether the rule leads to the agent's own chain. */
+  readonly isOwn: boolean;
+}
+
+/** What is read of all chains that one base chain leads to: foreign rules can be more than fit into memory. */
+const [MOST_RULES, MOST_BYTES, MOST_ELEMENTS] = [5_000, 4 * 1024 * 1024, 4_000];
+
+/** What one rule says by names alone. */
+interface Part {
+  readonly kind: RuleKind | undefined;
+  readonly isReturn: boolean;
+  readonly targets: readonly string[];
+  /** Verdict maps, whose elements lead to chains. */
+  readonly maps: readonly string[];
+  /** Its comments, and names of links in it. */
+  readonly names: readonly string[];
+}
 
 /**
- * Makes a reader of the chains behind a base chain, as packets of one family meet them. It reads each set once.
+ * The branches of a base chain, one for each of its rules that decides or leads on, in order. No condition of a rule is read.
  *
- * @param ownChain the agent's own chain in the tables of iptables, `ip nat` and `ip6 nat`
+ * @param ownChain the agent's own chain, if the base chain may lead to it
+ * @throws {NetlinkError} also if there are too many rules
  */
-export function createNftReader(
+export async function readBranches(
   netlink: Netlink,
-  { family: tableFamily, table, chain: base }: ChainName<TableFamily>,
-  family: Family,
-  ownChain: string,
-  budget: Budget,
-): ReadRules {
-  const name = { family: tableFamily, table };
-  const isOfIptables = TABLES_OF_IPTABLES.includes(table) && tableFamily === family;
-  const sets = new Map<string, ReadSet>();
-  const names = new Map<number, string>();
-  /** Undefined for a rule that iptables has no words for, or that is in a chain that only nft(8) makes. */
-  const fromIptables = (reply: RuleReply, chain: string) => {
-    const isExtended = reply.expressions.some(({ name }) => name === 'match' || name === 'target');
-    const { spec, isExact } = iptablesRule(family, reply, names);
-    const isOwn = isExtended || (isExact && BASES_OF_IPTABLES.includes(base));
-    return isOwn ? parseIptablesRule(family, chain, spec, ownChain) : undefined;
-  };
-  const rulesOf = (reply: RuleReply, chain: string): readonly Rule[] => {
-    const place = { ...name, chain };
-    const own = isOfIptables ? fromIptables(reply, chain) : undefined;
-    if (own !== undefined) return [{ ...own, ...deletion(place, reply) }];
-    const rules = readNftRule({ family, place, sets }, reply, decode(family, reply.expressions));
-    return isOfIptables ? rules.map((rule) => markOwn(rule, ownChain)) : rules;
-  };
-  const eachReply = async (chain: string, spent: Budget, visit: (reply: RuleReply) => void) => {
-    const visitWithin = (reply: RuleReply) => {
-      spent.check();
-      visit(reply);
+  base: NatChain,
+  ownChain: string | undefined,
+): Promise<readonly Branch[]> {
+  let left = MOST_RULES;
+  const visited = new Set([base.chain]);
+  const partsOf = async (chain: string): Promise<readonly Part[]> => {
+    const parts: Part[] = [];
+    const name = { family: base.family, table: base.table, chain };
+    const visit = (rule: RuleReply) => {
+      left -= 1;
+      if (left < 0) throw new NetlinkError('limit', `more than ${MOST_RULES} rules`);
+      const part = partOf(rule, base.isRaw);
+      if (part.kind !== undefined || part.isReturn || part.targets.length + part.maps.length > 0)
+        parts.push(part);
     };
-    const read = () =>
-      netlink.use((requests) => requests.eachRule({ ...name, chain }, visitWithin, spent.limits.chain));
-    await spent.work(read);
+    await netlink.use((requests) => requests.eachRule(name, visit, { rules: MOST_RULES, bytes: MOST_BYTES }));
+    return parts;
   };
-  const setOf = async (wanted: SetToRead): Promise<ReadSet | undefined> => {
-    const before = sets.get(wanted.name);
-    if (before !== undefined) return before;
-    const set = await readSet(netlink, { ...name, set: wanted.name }, wanted);
-    budget.keep(set?.elements.ranges.length ?? 0);
-    if (set !== undefined) sets.set(wanted.name, set);
-    return set;
+  const targetsOf = async ({ targets, maps }: Part): Promise<readonly string[]> => {
+    const mapped: string[] = [];
+    for (const map of maps) mapped.push(...(await mapTargets(netlink, base, map)));
+    return [...targets, ...mapped].filter((chain) => chain !== ownChain);
   };
-  const readChain = async (chain: string): Promise<ReadChain> => {
-    const targets = new Map<string, number>();
-    const wanted = new Map<string, SetToRead & { readonly rules: number }>();
-    const ipsets = new Set<number>();
-    await eachReply(chain, budget, ({ expressions }) => {
-      const target = targetOf(expressions);
-      if (target !== undefined) addTarget(targets, target);
-      if (isOfIptables) for (const index of ipsetsIn(expressions)) ipsets.add(index);
-      if (!expressions.some((one) => one.name === 'lookup')) return;
-      for (const set of setsIn(decode(family, expressions)))
-        wanted.set(set.name, { ...set, rules: (wanted.get(set.name)?.rules ?? 0) + 1 });
-    });
-    for (const [index, found] of await setNames(netlink, ipsets)) names.set(index, found);
-    for (const { rules, ...one } of wanted.values())
-      for (const target of targetsIn(await setOf(one))) addTarget(targets, target, rules);
-    budget.keep(1 + targets.size);
-    const toOwn = isOfIptables ? (targets.get(ownChain) ?? 0) : 0;
-    if (isOfIptables) targets.delete(ownChain);
-    const each: ReadChain['each'] = (visit, spent) =>
-      eachReply(chain, spent, (reply) => rulesOf(reply, chain).forEach(visit));
-    return { targets, toOwn, each };
-  };
-  return async (chain) => {
-    try {
-      return await readChain(chain);
-    } catch (error) {
-      // What is not read of one chain must not hide the others.
-      if (!(error instanceof NetlinkError)) throw error;
-      return `chain ${chain}: ${error.message}`;
+  /** Takes note of a rule and of all that it leads to. */
+  const follow = async (first: Part, branch: Branch & { readonly evidence: string[] }): Promise<Branch> => {
+    const waiting = [first];
+    for (let part = waiting.pop(); part !== undefined; part = waiting.pop()) {
+      if (part.kind !== undefined) branch.rules[part.kind] = (branch.rules[part.kind] ?? 0) + 1;
+      branch.evidence.push(...part.names);
+      for (const chain of await targetsOf(part)) {
+        branch.evidence.push(chain);
+        if (visited.has(chain)) continue;
+        visited.add(chain);
+        waiting.push(...(await partsOf(chain)));
+      }
     }
+    return branch;
+  };
+  const branches: Branch[] = [];
+  for (const part of await partsOf(base.chain)) {
+    const isOwn = ownChain !== undefined && part.targets.includes(ownChain);
+    // At the top a return ends the chain for the packet, as an accept does.
+    const first = part.isReturn && !base.isRaw ? ({ ...part, kind: 'accepts' } as const) : part;
+    branches.push(await follow(first, { rules: {}, chain: part.targets[0], evidence: [], isOwn }));
+  }
+  return branches;
+}
+
+/** NF_ACCEPT and NFT_RETURN, and the register in which verdicts are. */
+const [ACCEPT, RETURN, VERDICT_REGISTER] = [1, -5, 0];
+const NAT_SOURCE = 0;
+
+function partOf({ expressions, comment }: RuleReply, isRaw: boolean): Part {
+  const kinds = expressions.map(isRaw ? rawKind : natKind);
+  const verdicts = expressions.flatMap((one) => (one.name === 'immediate' ? (one.verdict ?? []) : []));
+  const maps = expressions.flatMap((one) =>
+    one.name === 'lookup' && one.to === VERDICT_REGISTER && one.set !== undefined ? one.set : [],
+  );
+  const said = expressions.flatMap((one) =>
+    one.name === 'match' && one.extension === 'comment' ? textOf(one.info) : [],
+  );
+  const links = expressions.flatMap((one) => (one.name === 'cmp' ? linkName(one.value) : []));
+  return {
+    kind: kinds.find((kind) => kind !== undefined),
+    isReturn: verdicts.some(({ code }) => code === RETURN),
+    targets: verdicts.flatMap(({ chain }) => chain ?? []),
+    maps,
+    names: [...(comment === undefined ? [] : [comment]), ...said, ...links],
   };
 }
 
-/** Where iptables-nft keeps its tables, and its chains at the two hooks (nft_xt_builtin_tables in iptables/nft.c). */
-const TABLES_OF_IPTABLES = ['raw', 'mangle', 'nat', 'filter', 'security'];
-const BASES_OF_IPTABLES = ['PREROUTING', 'POSTROUTING'];
+/** What is compared, if it looks like the name of a link, which programs give their bridges. */
+function linkName(value = ''): readonly string[] {
+  const name = textOf(value);
+  return /^[a-z][\w.-]{2,14}$/.test(name) ? [name] : [];
+}
 
-async function readSet(
-  netlink: Netlink,
-  name: SetName<TableFamily>,
-  wanted: SetToRead,
-): Promise<ReadSet | undefined> {
-  return await netlink.use(async (requests) => {
-    const set = await requests.set(name);
-    if (set === undefined) return undefined;
-    const { flags, keyBytes } = set;
-    // Keys of several parts have ranges of their own kind.
-    const isInterval = (flags & NFT_SET.interval) !== 0 && (flags & NFT_SET.concat) === 0;
-    const elements = await requests.elements(name, { isInterval, keyBytes, most: MOST_ELEMENTS });
-    return elements && { ...wanted, keyBytes, elements };
-  });
+/** What an expression of a chain of type nat does. */
+function natKind(expression: Expression): RuleKind | undefined {
+  switch (expression.name) {
+    case 'masq':
+      return 'masquerades';
+    case 'nat':
+      return (expression.type ?? NAT_SOURCE) === NAT_SOURCE ? 'snat' : undefined;
+    case 'target':
+      if (expression.extension === 'MASQUERADE') return 'masquerades';
+      return /^(?:SNAT|NETMAP|SAME)$/.test(expression.extension ?? '') ? 'snat' : undefined;
+    case 'immediate':
+      return expression.verdict?.code === ACCEPT ? 'accepts' : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** XT_CT_NOTRACK, in the first two bytes of `struct xt_ct_target_info`. */
+const XT_CT_NOTRACK = 1;
+
+/** What an expression of a chain before connection tracking does. */
+function rawKind(expression: Expression): RuleKind | undefined {
+  if (expression.name === 'unknown') return expression.type === 'notrack' ? 'untracks' : undefined;
+  if (expression.name !== 'target') return undefined;
+  const { extension, info = '' } = expression;
+  const isOff = (Number.parseInt(info.slice(0, 2), 16) & XT_CT_NOTRACK) !== 0;
+  return extension === 'NOTRACK' || (extension === 'CT' && isOff) ? 'untracks' : undefined;
+}
+
+/** The text of a comment of iptables: it ends at the first zero. */
+function textOf(info: string | undefined): string {
+  return Buffer.from(info ?? '', 'hex')
+    .toString()
+    .replace(/\0.*$/s, '');
 }
 
 /** The chains that the elements of a verdict map lead to. */
-function targetsIn(set: ReadSet | undefined): readonly string[] {
-  const { ranges = [], otherVerdict } = set?.elements ?? {};
-  return [...ranges.map(({ verdict }) => verdict), otherVerdict].flatMap((verdict) => verdict?.chain ?? []);
-}
-
-function markOwn(rule: Rule, ownChain: string): Rule {
-  const leads = 'chain' in rule.outcome && rule.outcome.chain === ownChain;
-  return leads ? { ...rule, outcome: { kind: 'own' } } : rule;
+async function mapTargets(
+  netlink: Netlink,
+  { family, table }: NatChain,
+  set: string,
+): Promise<readonly string[]> {
+  return await netlink.use(async (requests) => {
+    const name = { family, table, set };
+    const { flags = 0, keyBytes } = (await requests.set(name)) ?? {};
+    if (keyBytes === undefined) return [];
+    // Keys of several parts have ranges of their own kind.
+    const isInterval = (flags & NFT_SET.interval) !== 0 && (flags & NFT_SET.concat) === 0;
+    const elements = await requests.elements(name, { isInterval, keyBytes, most: MOST_ELEMENTS });
+    const { ranges = [], otherVerdict } = elements ?? {};
+    return [...ranges.map(({ verdict }) => verdict), otherVerdict].flatMap((verdict) => verdict?.chain ?? []);
+  });
 }

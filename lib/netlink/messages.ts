@@ -93,9 +93,6 @@ export const NFT_MSG = {
   deleteObject: 0x0a14,
 } as const;
 
-/** The same in linux/netfilter/ipset/ip_set.h: IPSET_CMD_CREATE and IPSET_CMD_GET_BYINDEX. */
-export const IPSET_MSG = { create: 0x0602, getByIndex: 0x060f } as const;
-
 const NFNL_SUBSYS_NFTABLES = 0x0a;
 const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;

@@ -13,10 +13,6 @@ import { malformed, NetlinkError } from './error.ts';
 import { type KnownBytes, targetOf } from './expressions.ts';
 import {
   attribute,
-  attributesOf,
-  bytesOf,
-  find,
-  IPSET_MSG,
   type Message,
   NFPROTO,
   NFT_MSG,
@@ -24,7 +20,6 @@ import {
   NLM_F,
   TABLE_FAMILIES,
   type TableFamily,
-  text,
 } from './messages.ts';
 import {
   type ChainReply,
@@ -58,10 +53,6 @@ interface SetShape {
   /** How many elements are read: an error says that it holds more. */
   readonly most?: number;
 }
-
-/** IPSET_ATTR_PROTOCOL and so on, and IPSET_PROTOCOL, of linux/netfilter/ipset/ip_set.h. */
-const IPSET_ATTR = { protocol: 1, name: 2, index: 11 } as const;
-const IPSET_PROTOCOL = Buffer.of(7);
 
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
@@ -191,8 +182,8 @@ export class NfTables implements Disposable {
   }
 
   /**
-   * The base chains of all tables that may masquerade, keep packets which come in from connection tracking, or write addresses
-   * into packets. Of the other chains it keeps nothing.
+   * The base chains of all tables that may masquerade, or keep packets which come in from connection tracking. Of the other chains
+   * it keeps nothing.
    */
   async natChains(): Promise<readonly NatChain[]> {
     const request = { type: READABLE.chain.type, flags: NLM_F.dump, protocol: 0, attributes: [] };
@@ -204,18 +195,6 @@ export class NfTables implements Disposable {
       if (error instanceof NetlinkError && error.code === 'EINVAL') return [];
       throw error;
     }
-  }
-
-  /** The name of an ipset, of which rules hold only the index; undefined if there is none. */
-  async ipsetName(index: number): Promise<string | undefined> {
-    const attributes = [
-      attribute(IPSET_ATTR.protocol, IPSET_PROTOCOL),
-      attribute(IPSET_ATTR.index, bytesOf(index, 2)),
-    ];
-    const type = IPSET_MSG.getByIndex;
-    const request = { type, reply: type, flags: NLM_F.ack, protocol: NFPROTO.IPv4.protocol, attributes };
-    const read = (reply: Message) => text(find(attributesOf(reply), IPSET_ATTR.name));
-    return (await this.#connection.ask(`get the name of ipset ${index}`, request, read))?.[0];
   }
 
   /**

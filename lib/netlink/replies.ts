@@ -87,14 +87,14 @@ export interface RuleReply extends UserData {
   readonly packets: bigint | undefined;
 }
 
-/** A base chain of type nat at the hook postrouting, of any type at the hook prerouting before connection tracking, or of type filter at one of both. */
+/** A base chain of type nat at the hook postrouting, or of any type at the hook prerouting before connection tracking. */
 export interface NatChain {
   readonly family: TableFamily;
   readonly table: string;
   readonly chain: string;
   readonly priority: number;
-  /** Whether it is only of the third kind. */
-  readonly isFilter?: true;
+  /** Whether it is of the second kind. */
+  readonly isRaw: boolean;
 }
 
 const NFTA_GEN = { id: 1, processName: 3 } as const;
@@ -158,9 +158,7 @@ export function readNatChain(message: Message): NatChain | undefined {
   const { type, number, priority } = hook;
   const isNat = type === 'nat' && number === NF_INET_POST_ROUTING;
   const isRaw = number === NF_INET_PRE_ROUTING && priority < NF_IP_PRI_CONNTRACK;
-  if (isNat || isRaw) return { family, table, chain: name, priority };
-  const isFilter = type === 'filter' && [NF_INET_PRE_ROUTING, NF_INET_POST_ROUTING].includes(number);
-  return isFilter ? { family, table, chain: name, priority, isFilter } : undefined;
+  return isNat || isRaw ? { family, table, chain: name, priority, isRaw } : undefined;
 }
 
 /** Reads NFT_MSG_NEWSET. */

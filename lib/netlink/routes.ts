@@ -49,8 +49,6 @@ const RTA = { dst: 1, src: 2, iif: 3, oif: 4, gateway: 5, multipath: 9, table: 1
 const RTA_PREFSRC = 7;
 /** linux/fib_rules.h; `struct fib_rule_hdr` is as long as `struct rtmsg`. */
 const FRA = { fwmark: 10, fwmask: 16 } as const;
-/** FRA_IP_PROTO and so on, up to FRA_FLOWLABEL; and where the type of service is in the header. */
-const [FRA_OF_PACKETS, FRH_TOS] = [[22, 23, 24, 25, 26], 3];
 const RTMSG_BYTES = 12;
 /** `struct rtnexthop`: its length with attributes, flags, hops, and the index of the link. */
 const RTNEXTHOP_BYTES = 8;
@@ -114,30 +112,23 @@ export async function unicastRoutes(
   return routes;
 }
 
-/** What rules of routing (`ip rule`) ask of packets besides addresses and links. */
-interface RoutingQuestions {
-  /** Each once. */
-  readonly marks: readonly RoutingMark[];
-  /** Whether some ask for a protocol, a port or a type of service: then packets to one address can go different ways. */
-  readonly askForMore: boolean;
-}
-
-/** @throws {NetlinkError} */
-export async function routingQuestions(family: Family): Promise<RoutingQuestions> {
+/**
+ * The marks that rules of routing ask for, each once.
+ *
+ * @throws {NetlinkError}
+ */
+export async function routingMarks(family: Family): Promise<readonly RoutingMark[]> {
   const marks = new Map<string, RoutingMark>();
-  let askForMore = false;
   const header = Buffer.alloc(RTMSG_BYTES - 4);
   const request = { kind: 'rule', asked: 'list the rules of routing', family, header } as const;
   await receive(routeReplies(request), (reply) => {
     if (!isOf(reply, family)) return;
     const attributes = attributesOf(reply, RTMSG_BYTES);
-    askForMore ||= reply.payload.bytes[reply.payload.start + FRH_TOS] !== 0;
-    askForMore ||= FRA_OF_PACKETS.some((type) => find(attributes, type) !== undefined);
     const mask = numberIn(attributes, FRA.fwmask) ?? 0;
     const mark = numberIn(attributes, FRA.fwmark) ?? 0;
     if (mask !== 0) marks.set(`${mark}/${mask}`, { mark, mask });
   });
-  return { marks: [...marks.values()], askForMore };
+  return [...marks.values()];
 }
 
 /**

@@ -8,11 +8,6 @@ const SETTLE_MS = 3_000;
 /** A collection takes more CPU than a small change: the heap must have grown by half since the last one. */
 const GROWTH = 1.5;
 
-/** In the middle of work: less, because what V8 collects itself, later, leaves 10 MB more in the process. */
-const GROWTH_AT_WORK = 1.3;
-/** The heap that a command or an agent may have before the first collection. */
-const SMALL_BYTES = 12e6;
-
 let isDue = false;
 /** The bytes of the heap after the last collection. */
 let settled = 0;
@@ -27,17 +22,9 @@ export function collectGarbageSoon(): void {
   setTimeout(collectGarbage, SETTLE_MS).unref();
 }
 
-/** Collects garbage now, if there is much: for work that makes more of it the more other programs have written. */
-export function collectGarbageAtWork(): void {
-  if (heapBytes() > Math.max(SMALL_BYTES, GROWTH_AT_WORK * settled)) collectNow();
-}
-
 function collectGarbage(): void {
   isDue = false;
-  if (heapBytes() >= GROWTH * settled) collectNow();
-}
-
-function collectNow(): void {
+  if (heapBytes() < GROWTH * settled) return;
   // As flags of Node.js they would make each start slower: V8 then refuses the compiled code of Node's modules. The second
   // drops the code of functions that only the start needs.
   setFlagsFromString('--expose-gc');

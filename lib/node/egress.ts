@@ -1,23 +1,15 @@
 import { type Address, formatAddress } from '../cidr/address.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { allLinks } from '../netlink/links.ts';
-import { RT_TABLE_MAIN, routeTo, routingQuestions, type UnicastRoute } from '../netlink/routes.ts';
+import { RT_TABLE_MAIN, routeTo, routingMarks, type UnicastRoute } from '../netlink/routes.ts';
 import { masqueradedText } from './masquerade-address.ts';
 
-/** How packets leave the node. */
-interface Egress {
-  /** In words, or why they do not. */
-  readonly text: string;
-  /** The links by which they leave, without a mark or with one that rules of routing ask for; none if it is not known. */
-  readonly links: readonly string[];
-}
-
 /**
- * How packets from one address to another leave the node: the kernel routes them as those that come in from where the source is.
+ * How packets from one address to another leave the node, or why they do not, in words: the kernel routes them as those that come in from where the source is.
  *
  * @param as the address that they get; `link` for one of the link, as masquerading gives it; undefined if they keep theirs
  */
-export async function egressOf(to: Address, from: Address, as: string | undefined): Promise<Egress> {
+export async function egressOf(to: Address, from: Address, as: string | undefined): Promise<string> {
   try {
     const links = new Map((await allLinks()).map(({ index, name }) => [index, name]));
     const comesBy = (await routeTo(to.family, from.value))?.links[0] ?? 0;
@@ -30,37 +22,31 @@ export async function egressOf(to: Address, from: Address, as: string | undefine
       const through = gateway === to ? '' : ` through ${formatAddress(gateway)}`;
       const all = names.length === 0 ? [UNKNOWN_LINK] : names;
       const indices = route?.links ?? [];
-      return { names: all, indices, gateway, by: `by ${all.join(' or ')}${through}`, table };
+      return { indices, gateway, by: `by ${all.join(' or ')}${through}`, table };
     };
     const source = { address: from.value, link };
     const path = pathOf(await routeTo(to.family, to.value, source));
     const { indices, gateway, by, table } = path;
-    const { marks, askForMore } = await routingQuestions(to.family);
-    const paths: Pick<Path, 'names'>[] = [path];
+    const marks = await routingMarks(to.family);
     const others: string[] = [];
     for (const { mark, mask } of marks.slice(0, MOST_MARKS)) {
       const other = await routeTo(to.family, to.value, { ...source, mark })
         .then(pathOf)
         .catch(noPath);
       if (mark === 0 || other.by === by) continue;
-      paths.push(other);
       others.push(`, but with the mark ${hex(mark)}/${hex(mask)} ${other.by}${other.table}`);
     }
-    const all = [...new Set(paths.flatMap((one) => one.names))];
-    const isKnown = !askForMore && marks.length <= MOST_MARKS && !all.includes(UNKNOWN_LINK);
     const masqueraded = () => masqueradedText(indices, to.family === 'IPv4' ? gateway : to);
     const address = as === undefined ? '' : as === 'link' ? masqueraded() : ` with ${as}`;
-    const text = `leaves ${by}${table}${address}${others.join('')}`;
-    return { text, links: isKnown ? all : [] };
+    return `leaves ${by}${table}${address}${others.join('')}`;
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
-    return { text: `the kernel has no route for such packets: ${error.message}`, links: [] };
+    return `the kernel has no route for such packets: ${error.message}`;
   }
 }
 
 /** One path of packets, or several of one route. */
 interface Path {
-  readonly names: readonly string[];
   readonly indices: readonly number[];
   readonly gateway: Address;
   /** In words. */
@@ -73,9 +59,9 @@ const UNKNOWN_LINK = 'an unknown link';
 /** Rules of routing that ask for marks: those of all known programs together are fewer. */
 const MOST_MARKS = 16;
 
-function noPath(error: unknown): Pick<Path, 'names' | 'by' | 'table'> {
+function noPath(error: unknown): Pick<Path, 'by' | 'table'> {
   if (!(error instanceof NetlinkError)) throw error;
-  return { names: [], by: 'nowhere', table: '' };
+  return { by: 'nowhere', table: '' };
 }
 
 function hex(value: number): string {

@@ -84,6 +84,12 @@ export function createIsLocal(asksKernel = true): (address: Address) => boolean 
   return ({ family, value }) => isInSome(value, own[family]);
 }
 
+/** The local routes as a text: another one if an address has come or gone. */
+export function localKey(): string {
+  const keys = routes().map(({ family, address, length }) => `${family} ${address}/${length}`);
+  return keys.toSorted().join();
+}
+
 /** The local routes; without netlink, those of links. */
 function routes(): readonly LocalRoute[] {
   return overNetlink(localRoutes, routesOfLinks);

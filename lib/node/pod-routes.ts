@@ -1,6 +1,15 @@
 import { ADDRESS_BITS, type Address, type Family, parseAddress } from '../cidr/address.ts';
 import { type Prefix, prefixAt } from '../cidr/prefix.ts';
-import { isIn, rangeOf } from '../cidr/ranges.ts';
+import {
+  difference,
+  isIn,
+  isInSome,
+  nothing,
+  type RangeSet,
+  rangeOf,
+  rangeSet,
+  union,
+} from '../cidr/ranges.ts';
 import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import { allLinks, type Link } from '../netlink/links.ts';
 import { RT_TABLE_MAIN, type UnicastRoute, unicastRoutes } from '../netlink/routes.ts';
@@ -49,6 +58,47 @@ export async function podRoutes(families: readonly Family[]): Promise<readonly P
   if (links.size === 0) return [];
   const routes = await unicastRoutes(families, new Set(links.keys()));
   return routesToPods(links, routes, createIsLocal());
+}
+
+/**
+ * A function that tells whether packets from an address come from a pod, as the routes of this node say: those to it lead by a link
+ * to pods, and no longer prefix leads to another bridge, such as Docker's.
+ *
+ * @param except ranges that do not count
+ * @throws {NetlinkError} also if the node has too many routes
+ */
+export async function podSources(
+  families: readonly Family[],
+  except: readonly Prefix[],
+): Promise<(address: Address) => boolean> {
+  const all = await allLinks();
+  const links = podLinks(all);
+  const bridges = all.filter(({ kind, index }) => kind === 'bridge' && !links.has(index));
+  const routes = await unicastRoutes(
+    families,
+    new Set([...links.keys(), ...bridges.map(({ index }) => index)]),
+  );
+  const isOfBridge = (route: UnicastRoute) =>
+    route.links.some((link) => bridges.some(({ index }) => index === link));
+  const pods = routesToPods(links, routes, createIsLocal()).map(({ prefix }) => prefix);
+  const others = routes
+    .filter((route) => route.length > 0 && isOfBridge(route))
+    .map(({ family, address, length }) => prefixAt(family, address, length));
+  const sources = { IPv4: sourcesOf('IPv4', pods, others), IPv6: sourcesOf('IPv6', pods, others) };
+  for (const { family, ...range } of except)
+    sources[family] = difference(sources[family], rangeSet(family, [rangeOf({ family, ...range })]));
+  return ({ family, value }) => isInSome(value, sources[family].ranges);
+}
+
+/** The addresses of pods: of two routes that hold one, the longer prefix decides. */
+function sourcesOf(family: Family, pods: readonly Prefix[], others: readonly Prefix[]): RangeSet {
+  const setOf = (prefixes: readonly Prefix[], length: number) =>
+    rangeSet(family, prefixes.filter((one) => one.family === family && one.length === length).map(rangeOf));
+  const lengths = [...new Set([...pods, ...others].map(({ length }) => length))].toSorted((a, b) => a - b);
+  return lengths.reduce(
+    (set, length) => difference(union(set, setOf(pods, length)), setOf(others, length)),
+    nothing(family),
+  );
 }
 
 /** @throws {NetlinkError} also if the node has too many routes */

@@ -198,31 +198,39 @@ export function decider({ entries }: Pick<Policy, 'entries'>): (address: Address
   return (address) => map.longestMatch(address);
 }
 
+/** What is asked for a packet: the verdict, and perhaps the address that it leaves with. */
+type Asked = Pick<Entry, 'verdict' | 'as'>;
+
 /**
- * What happens to packets from one address to another of the same family. Undefined if masqueradeFromCIDRs does not list
+ * What is asked for packets from one address to another of the same family. Undefined if masqueradeFromCIDRs does not list
  * the source: the agent masquerades no such packets, but another program may, so that a flow with any verdict is as it
  * should be.
  */
-export type FlowVerdict = (source: Address, destination: Address) => Verdict | undefined;
+export type FlowPolicy = (source: Address, destination: Address) => Asked | undefined;
 
-/** The verdicts of these policies. A family without a policy has no rules of the agent: all its packets are not masqueraded. */
-export function flowVerdict(policies: readonly Policy[]): FlowVerdict {
+const [MASQUERADED, NOT_MASQUERADED]: readonly [Asked, Asked] = [
+  { verdict: 'masqueraded' },
+  { verdict: 'not_masqueraded' },
+];
+
+/** What these policies ask for. A family without a policy has no rules of the agent: all its packets are not masqueraded. */
+export function flowPolicy(policies: readonly Policy[]): FlowPolicy {
   const deciders = new Map(
     policies.map(({ family, from, entries }) => [
       family,
       {
         decide: decider({ entries }),
-        decideSource: decider({ entries: from }),
+        decideSource: from.length === 0 ? undefined : decider({ entries: from }),
         elsewhere: verdictElsewhere({ from }),
       },
     ]),
   );
   return (source, destination) => {
     const own = deciders.get(destination.family);
-    if (own === undefined) return 'not_masqueraded';
-    const from = own.decideSource(source);
-    if (from?.verdict === 'not_masqueraded') return from.verdict;
+    if (own === undefined) return NOT_MASQUERADED;
+    const from = own.decideSource?.(source);
+    if (from?.verdict === 'not_masqueraded') return from;
     if (from === undefined && own.elsewhere === 'not_masqueraded') return undefined;
-    return own.decide(destination)?.verdict ?? 'masqueraded';
+    return own.decide(destination) ?? MASQUERADED;
   };
 }

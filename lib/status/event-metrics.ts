@@ -5,7 +5,8 @@ import type { InvalidConfigError } from '../config/invalid-config.ts';
 import { emptyFilesOf } from '../config/load.ts';
 import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
 import { type Dataplane, DIFFERENCES, type EntryCount } from '../dataplane/dataplane.ts';
-import type { ForeignFinding } from '../foreign/find.ts';
+import { BEGINNINGS, type FlowsAgainst, TREATMENTS } from '../flows/against.ts';
+import type { PortCounter } from '../flows/ports-in-use.ts';
 import { addressRequests, bestAddresses, type Family, type Policy } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
 import type { Metrics } from './metrics.ts';
@@ -85,18 +86,26 @@ export function recordPolicy(metrics: Metrics, { family, entries }: Policy, all:
   }
 }
 
-export function recordForeignRules(metrics: Metrics, findings: readonly ForeignFinding[]): void {
-  const rules = (areAccepted: boolean, masquerade?: boolean) =>
-    ruleCounts(
-      findings.filter(
-        ({ isAccepted, effect }) =>
-          isAccepted === areAccepted &&
-          (masquerade === undefined || (effect === 'masquerades') === masquerade),
-      ),
-    );
-  metrics.replace('foreign_masquerade_rules', rules(false, true));
-  metrics.replace('foreign_exemption_rules', rules(false, false));
-  metrics.replace('accepted_foreign_rules', rules(true));
+/** @param read a reading of connection tracking; undefined if it could not be read */
+export function recordFlows(
+  metrics: Metrics,
+  families: readonly Family[],
+  read: { readonly against: FlowsAgainst; readonly ports: PortCounter | undefined } | undefined,
+): void {
+  if (read === undefined) {
+    metrics.replace('flows_against_policy', []);
+    metrics.replace('port_usage_ratio', []);
+    return;
+  }
+  const { against, ports } = read;
+  for (const family of families) {
+    for (const verdict of TREATMENTS)
+      for (const since of BEGINNINGS) {
+        const labels = { family, verdict, since };
+        metrics.set('flows_against_policy', labels, against.count(labels));
+      }
+    if (ports !== undefined) metrics.set('port_usage_ratio', { family }, ports.highestShare(family));
+  }
 }
 
 const COUNTED = [
@@ -122,19 +131,6 @@ export function recordCounts(metrics: Metrics, counts: ReadonlyMap<Family, reado
 /** The config file of an origin, or what a default follows, such as `RFC 3927`. */
 function originName(origin: Origin): string {
   return origin.kind === 'file' ? origin.configFile : origin.basis;
-}
-
-function ruleCounts(findings: readonly ForeignFinding[]) {
-  const groups = Map.groupBy(
-    findings,
-    ({ family, author, limitsSources }) => `${family} ${author} ${limitsSources}`,
-  );
-  return [...groups.values()].flatMap((group) =>
-    group.slice(0, 1).map(({ family, author, limitsSources }) => ({
-      labels: { family, author, sources: limitsSources ? 'some' : 'any' },
-      value: group.reduce((sum, { rules }) => sum + rules, 0),
-    })),
-  );
 }
 
 /** How many ranges of masqueradeAddresses hold so many addresses of the node; empty if the policy asks for none. */

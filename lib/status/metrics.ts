@@ -114,29 +114,17 @@ export const METRICS = {
     'Ranges of masqueradeAddresses by how many addresses of the node they hold that are equally good: none, one or several. With none, the kernel chooses the address, which may be the wrong one; of several the lowest is used, and a lower one that comes is used at once. Present only while a config lists any.',
   ),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
-  foreign_masquerade_rules: gauge(
-    ['family', 'author', 'sources'],
-    'Foreign rules that may masquerade traffic that the config does not masquerade, by author, as --accept-foreign names them, and by whether they concern any source or only some. Those that --accept-foreign accepts are not counted.',
-  ),
-  foreign_exemption_rules: gauge(
-    ['family', 'author', 'sources'],
-    'Foreign rules that may keep traffic that the config masquerades from getting an address of the node, by the same labels as ip_masq_agent_foreign_masquerade_rules. Those that --accept-foreign accepts are not counted.',
-  ),
-  accepted_foreign_rules: gauge(
-    ['family', 'author', 'sources'],
-    'Foreign rules of authors that --accept-foreign accepts, by the same labels as ip_masq_agent_foreign_masquerade_rules. Present only if the node has any.',
-  ),
   masqueraded_pod_routes: gauge(
     ['family'],
     'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent with --netlink=off, and if the node has more than 100,000 routes, or 20,000 by links to pods.',
   ),
-  stale_flows: gauge(
-    ['family', 'protocol', 'verdict'],
-    'Connections that keep an old verdict, by protocol (tcp, udp or other) and by what still happens to them: masqueraded or not_masqueraded. Counted after the first sync, after each change of verdicts, and every ten minutes. Absent with --stale-flows=off, and if conntrack is not read.',
+  flows_against_policy: gauge(
+    ['family', 'verdict', 'since'],
+    'Connections of pods that the kernel treats otherwise than the policy asks, by what happens to them: masqueraded, not_masqueraded, or other_address (masqueraded with another address than masqueradeAddresses asks for, or with an address that the node does not have); and by whether they began before the last change of the agent, so that they keep what they began with, or after it, so that another program decides. Counted after each change, every five minutes, and at SIGHUP. Absent with --stale-flows=off, and if conntrack is not read.',
   ),
   port_usage_ratio: gauge(
     ['family'],
-    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every ten minutes; absent as ip_masq_agent_stale_flows is.',
+    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every five minutes; absent as ip_masq_agent_flows_against_policy is.',
   ),
   conntrack_usage_ratio: gauge(
     [],

@@ -6,7 +6,9 @@ import { configHash } from '../config/config-hash.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane, EntryCount } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { ForeignFinding } from '../foreign/find.ts';
+import type { FlowsAgainst } from '../flows/against.ts';
+import type { PortCounter } from '../flows/ports-in-use.ts';
+import type { Suspects } from '../foreign/suspects.ts';
 import type { ConntrackTable } from '../node/conntrack-table.ts';
 import type { MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
@@ -14,7 +16,7 @@ import { programs } from '../text/programs.ts';
 import * as events from './event-metrics.ts';
 import { OutOfSync } from './out-of-sync.ts';
 import type { Recorder } from './recorder.ts';
-import type { Build, FamilyStatus, InvalidConfig, Status } from './status.ts';
+import type { Build, FamilyStatus, FlowsStatus, InvalidConfig, Status } from './status.ts';
 
 const REPAIR_GOES_ON =
   "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
@@ -28,7 +30,8 @@ export class StatusObserver implements Observer, Status {
   invalid: InvalidConfig | undefined;
   vanished: ReadonlyMap<string, number> = new Map();
   dataplane: Dataplane | undefined;
-  foreign: readonly ForeignFinding[] = [];
+  suspects: Suspects | undefined;
+  flows: FlowsStatus | undefined;
   #hash: string | undefined;
   readonly #recorder: Recorder;
   /** What connection tracking had dropped at the last reading. */
@@ -133,10 +136,28 @@ export class StatusObserver implements Observer, Status {
     });
   }
 
-  /** The agent has read the foreign rules. */
-  onForeignRules(findings: readonly ForeignFinding[]): void {
-    this.foreign = findings;
-    this.#recorder.record((metrics) => events.recordForeignRules(metrics, findings));
+  /** The agent has read what else does NAT on the node. */
+  onSuspects(suspects: Suspects): void {
+    this.suspects = suspects;
+  }
+
+  /** What the last reading of connection tracking said is not about the rules that are there now. */
+  forgetFlows(): void {
+    this.flows = undefined;
+  }
+
+  /**
+   * The agent has read connection tracking; undefined if it could not.
+   *
+   * @param read `ports` is undefined if they were not counted
+   */
+  onFlows(
+    read: { readonly against: FlowsAgainst; readonly ports: PortCounter | undefined } | undefined,
+  ): void {
+    const { against } = read ?? {};
+    this.flows = against && { at: Date.now(), counts: against.counts(), examples: against.examples() };
+    const families = [...this.families.keys()];
+    this.#recorder.record((metrics) => events.recordFlows(metrics, families, read));
   }
 
   /** The agent has read how full connection tracking is; undefined if it is not loaded. */

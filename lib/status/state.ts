@@ -1,5 +1,6 @@
 import { vanishedText } from '../config/config-file.ts';
 import { formatProblem } from '../config/problem.ts';
+import type { AgainstCount } from '../flows/against.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
 import { truncatedText } from '../text/words.ts';
@@ -21,6 +22,8 @@ export interface AgentState extends Pick<Build, 'version' | 'commit'> {
   /** What stays in use while the config files have errors: the last valid config, or the rules of an earlier run. */
   readonly keeps: 'config' | 'rules' | null;
   readonly syncs: readonly FamilySync[];
+  /** The flows against the policy at the last reading of connection tracking; null if there is none, or it failed. */
+  readonly flows: { readonly at: string; readonly counts: readonly AgainstCount[] } | null;
   /** Whether the rules were found in the kernel lately, and no other program changes them again and again. */
   readonly inSync: boolean;
   /** Why they are not in sync; empty if they are. */
@@ -49,7 +52,7 @@ const MOST_FILES = 100;
 const LONGEST_PROBLEM = 2000;
 
 export function agentState({ status, families, interval }: StatusContext): AgentState {
-  const { build, dataplane, loaded, invalid } = status;
+  const { build, dataplane, loaded, invalid, flows } = status;
   const checks = readiness(status, families, interval(), performance.now());
   const reasons = checks.filter(({ name, isGood }) => !isGood && name !== 'config');
   const [first] = invalid?.error.problems ?? [];
@@ -73,6 +76,7 @@ export function agentState({ status, families, interval }: StatusContext): Agent
       const { lastSuccess, lastChange, lastFound: found = [] } = status.families.get(family) ?? {};
       return { family, last: timeOrNull(lastSuccess), changed: timeOrNull(lastChange), found };
     }),
+    flows: flows === undefined ? null : { at: time(flows.at), counts: flows.counts },
     inSync: reasons.length === 0,
     reasons: reasons.map(({ name, reason }) => `${name}: ${reason}`),
   };

@@ -3,6 +3,8 @@ import { isIncluded } from '../config/key.ts';
 import { KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
+import { BEGINNINGS, countsText } from '../flows/against.ts';
+import { suspectDetails, suspectText } from '../foreign/suspects.ts';
 import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
@@ -47,7 +49,8 @@ export function statusPage(overview: Overview): string {
     section('Config', configHtml(overview, state)),
     ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
     section('Conflicts and checks', problemsHtml(status.loaded?.config.problems ?? [])),
-    section('Foreign rules', foreignHtml(overview)),
+    section('Connections against the config', flowsHtml(overview)),
+    section('What else does NAT here, in the order of packets', suspectsHtml(overview)),
     ...[...status.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.byFamily.get(family) ?? [])),
     ),
@@ -128,16 +131,24 @@ function configHtml({ status: { loaded }, interval }: Overview, state: AgentStat
   ]);
 }
 
-function foreignHtml({ status }: Overview): string {
-  if (status.foreign.length === 0) return '<p>none found</p>';
-  return status.foreign
-    .map(({ family, message, evidence, remedy, isAccepted }) => {
-      const rules = evidence.map(escapeHtml).join('\n');
-      const what = `<p${isAccepted ? '' : ' class="bad"'}>${escapeHtml(`${family}: ${message}`)}</p>`;
-      const advice = isAccepted ? 'accepted by --accept-foreign' : remedy;
-      return `${what}\n<pre>${rules}</pre>\n<p>${escapeHtml(advice)}</p>`;
-    })
-    .join('\n');
+function flowsHtml({ status: { flows } }: Overview): string {
+  if (flows === undefined) return '<p>not read</p>';
+  const { at, counts, examples } = flows;
+  if (counts.length === 0) return `<p>${time(at)}: none</p>`;
+  const lines = BEGINNINGS.flatMap((since) => {
+    const some = counts.filter((one) => one.since === since);
+    return some.length === 0 ? [] : `${countsText(some)}, begun ${since} the agent's last change`;
+  });
+  const text = lines.map((line) => `<p>${escapeHtml(`${time(at)}: ${line}`)}</p>`).join('\n');
+  return `${text}\n<pre>${examples.map(escapeHtml).join('\n')}</pre>`;
+}
+
+function suspectsHtml({ status }: Overview): string {
+  const { suspects, unread } = status.suspects ?? { suspects: [], unread: ['not read yet'] };
+  const items = suspects.map((one) => [suspectText(one), ...suspectDetails(one)].join('. '));
+  const lines = [...items, ...unread.map((what) => `not read: ${what}`)];
+  if (lines.length === 0) return '<p>none found</p>';
+  return `<ul>\n${lines.map((line) => `<li>${escapeHtml(line)}</li>`).join('\n')}\n</ul>`;
 }
 
 function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): string {

@@ -1,7 +1,8 @@
 import type { ValidConfig } from '../agent/load.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import type { ForeignFinding } from '../foreign/find.ts';
+import type { AgainstCount } from '../flows/against.ts';
+import type { Suspects } from '../foreign/suspects.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import type { OutOfSync } from './out-of-sync.ts';
@@ -27,8 +28,10 @@ export interface Status {
   readonly invalid: InvalidConfig | undefined;
   /** The dataplane in use; undefined before it is found. */
   readonly dataplane: Dataplane | undefined;
-  /** The findings of the last reading of foreign rules. */
-  readonly foreign: readonly ForeignFinding[];
+  /** What else does NAT on the node, as the last reading found it; undefined before there is one. */
+  readonly suspects: Suspects | undefined;
+  /** The last reading of connection tracking; undefined if there is none, or it failed. */
+  readonly flows: FlowsStatus | undefined;
   readonly outOfSync: OutOfSync;
 }
 
@@ -43,6 +46,15 @@ export interface FamilyStatus {
   readonly lastFound: readonly string[];
   /** The last change after which packets get another verdict. */
   readonly lastVerdicts: (VerdictChanges & { readonly at: number }) | undefined;
+}
+
+/** A reading of connection tracking. */
+export interface FlowsStatus {
+  /** As Date.now() says it. */
+  readonly at: number;
+  /** The flows against the policy. */
+  readonly counts: readonly AgainstCount[];
+  readonly examples: readonly string[];
 }
 
 /** A reading of the config files with errors. */

@@ -5,8 +5,8 @@ import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { openAddressWatch } from '../netlink/watch.ts';
-import { usableSourceAddresses } from '../node/own-addresses.ts';
-import { addressRequests, areCompiledFor, type Policy } from '../policy/policy.ts';
+import { localKey, usableSourceAddresses } from '../node/own-addresses.ts';
+import { areCompiledFor, type Policy } from '../policy/policy.ts';
 import { SystemError } from '../text/error.ts';
 
 /** Changes of so many milliseconds lead to one sync: each pod that starts changes links and addresses too. */
@@ -17,18 +17,21 @@ const LONGEST_PAUSE_MS = 800;
 const CALM_MS = 10_000;
 
 /**
- * Triggers a sync when the node's addresses change, from the first policy on that asks for any.
+ * Triggers a sync when addresses of the node change that the policies ask for.
  *
+ * @param onChange is called when any of its addresses changes
  * @returns takes the policies whose rules the kernel has now
  */
 export function watchAddresses(
   triggers: Triggers,
+  onChange: () => void,
   log: Logger,
   signal: AbortSignal,
 ): (policies: readonly Policy[]) => void {
   const notices = new Notices(log);
   let current: readonly Policy[] = [];
   let isWatching = false;
+  let known: string | undefined;
   let pause = PAUSE_MS;
   let changedAt = Number.NEGATIVE_INFINITY;
 
@@ -36,6 +39,9 @@ export function watchAddresses(
   const check = (): boolean => {
     let isCurrent = false;
     try {
+      const now = localKey();
+      if (known !== undefined && known !== now) onChange();
+      known = now;
       isCurrent = areCompiledFor(usableSourceAddresses(), current);
     } catch (error) {
       // The sync reads them again, and tells of a failure.
@@ -70,7 +76,7 @@ export function watchAddresses(
   return (policies) => {
     const areNew = policies !== current;
     current = policies;
-    if (!areNew || policies.every((policy) => addressRequests(policy).length === 0)) return;
+    if (!areNew) return;
     // While they were applied, addresses may have changed.
     if (isWatching) check();
     else void watch();

@@ -1,17 +1,26 @@
+import type { Prefix } from '../cidr/prefix.ts';
 import type { PortRange } from '../dataplane/ports.ts';
+import {
+  countsText,
+  FlowsAgainst,
+  isCounted,
+  sumOf,
+  type Treatment,
+  treatmentAgainst,
+} from '../flows/against.ts';
+import { Baseline } from '../flows/baseline.ts';
 import { PortCounter } from '../flows/ports-in-use.ts';
 import { MOST_FLOWS, readFlows } from '../flows/read.ts';
-import { keptVerdict, STALE_PROTOCOLS, StaleFlows } from '../flows/stale.ts';
 import { IPPROTO } from '../flows/words.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
 import { Conntrack, type Flow } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { collectGarbageSoon } from '../node/collect-garbage.ts';
-import { createIsLocal } from '../node/own-addresses.ts';
-import { type Family, type FlowVerdict, VERDICT_TEXT, type Verdict } from '../policy/policy.ts';
-import type { Recorder } from '../status/recorder.ts';
-import { counted } from '../text/words.ts';
+import { createIsLocal, localKey } from '../node/own-addresses.ts';
+import { podSources } from '../node/pod-routes.ts';
+import type { Family, FlowPolicy } from '../policy/policy.ts';
+import type { StatusObserver } from '../status/observer.ts';
 import { failureText, oneAtATime } from './one-at-a-time.ts';
 
 interface FlowWatchOptions {
@@ -19,15 +28,19 @@ interface FlowWatchOptions {
   readonly families: readonly Family[];
   /** An empty list means any port. */
   readonly toPorts: readonly PortRange[];
+  /** Ranges of pods that the config, or another program, masquerades on purpose. */
+  readonly accepted: readonly Prefix[];
+  /** Reads what else does NAT on the node, in words. */
+  readonly readSuspects: () => Promise<readonly string[]>;
 }
 
-/** How often it reads without a reason: for ports in use, and for stale flows that have ended. */
-const READ_AGAIN_MS = 600_000;
+/** How often it reads without a reason. */
+const READ_AGAIN_MS = 300_000;
 
 /** How often it tells of flows after repairs: if another program changes the rules all the time, there are several each second. */
 const TELL_AGAIN_MS = 60_000;
 
-/** What a reading is for, besides the metrics of stale flows. */
+/** What a reading is for, besides the metrics. */
 interface Asked {
   readonly mayDelete: boolean;
   readonly tells: boolean;
@@ -36,66 +49,94 @@ interface Asked {
 
 type OpenConntrack = Pick<Conntrack, 'flowCount' | 'flows' | 'delete' | typeof Symbol.dispose>;
 
+/** What a reading needs of the node. */
+interface NodeAccess {
+  readonly open: () => OpenConntrack;
+  readonly podSources: typeof podSources;
+  readonly createIsLocal: typeof createIsLocal;
+  readonly localKey: typeof localKey;
+}
+
+const NODE: NodeAccess = { open: () => new Conntrack(), podSources, createIsLocal, localKey };
+
 export interface FlowWatch {
   /**
-   * Reads now, or after the current reading, because the kernel has these verdicts now.
+   * Reads now, or after the current reading, because the kernel has the rules of this policy now.
    *
-   * @param after what the sync did: without new rules it only counts, because nothing has become stale
+   * @param after what the sync did to verdicts: only new ones can have made flows stale
    */
-  read(verdict: FlowVerdict, after: 'change' | 'repair' | 'nothing'): void;
+  read(policy: FlowPolicy, after: 'change' | 'repair' | 'nothing'): void;
+  /** Reads once more, because somebody asks for it. */
+  readAgain(): void;
+  /** Something else has changed how the kernel treats flows, or which of them count: flows of before are not accused. */
+  onChange(): void;
 }
 
 /**
- * Reads connection tracking for flows that keep an old verdict, and for ports that run out. Syncs do not wait for it,
- * and no failure of it gets to them.
- *
- * @param open opens connection tracking for one reading
+ * Reads connection tracking for flows against the policy, and for ports that run out. Syncs do not wait for it, and no failure
+ * of it gets to them.
  */
 export function createFlowWatch(
-  { mode, families, toPorts }: FlowWatchOptions,
+  { mode, families, toPorts, accepted, readSuspects }: FlowWatchOptions,
   log: Logger,
-  recorder: Recorder,
-  open: () => OpenConntrack = () => new Conntrack(),
+  status: Pick<StatusObserver, 'forgetFlows' | 'onFlows'>,
+  node: NodeAccess = NODE,
 ): FlowWatch {
   const notices = new Notices(log);
-  let verdict: FlowVerdict = () => 'not_masqueraded';
+  const baseline = new Baseline();
+  let policy: FlowPolicy | undefined;
   /** Whether the next reading may delete flows, and whether it tells of those that stay. */
   let [mayDelete, tells] = [false, false];
   let toldAt = Number.NEGATIVE_INFINITY;
   let countsPorts = true;
   let isOver = false;
+  /** Whether the last reading has found flows that began since the last change. */
+  let foundSince = false;
+  let addresses: string | undefined;
+
+  const onChange = (): void => {
+    baseline.onChange();
+    status.forgetFlows();
+  };
 
   const readSoon = oneAtATime<void>(async () => {
-    if (isOver) return;
+    if (isOver || policy === undefined) return;
     const asked = { mayDelete, tells, countsPorts };
     [mayDelete, tells] = [false, false];
     countsPorts = false;
-    await readNow(asked).catch(fail);
+    await readNow(policy, asked).catch(fail);
     collectGarbageSoon();
   }, log);
 
-  const readNow = async (asked: Asked) => {
-    using conntrack = open();
-    const rules = { verdict, isOwn: createIsLocal() };
-    const [stale, deleted] = [new StaleFlows(), new StaleFlows()];
-    const ports = asked.countsPorts ? new PortCounter(toPorts, rules.isOwn) : undefined;
+  const readNow = async (current: FlowPolicy, asked: Asked) => {
+    using conntrack = node.open();
+    const now = node.localKey();
+    if (addresses !== undefined && addresses !== now) onChange();
+    addresses = now;
+    const reading = baseline.begin();
+    const ends = { isOwn: node.createIsLocal(), isPod: await node.podSources(families, accepted) };
+    const [against, deleted] = [new FlowsAgainst(), new FlowsAgainst()];
+    const ports = asked.countsPorts ? new PortCounter(toPorts, ends.isOwn) : undefined;
     const deletes = asked.mayDelete && mode === 'delete-udp';
-    const toDelete: { readonly flow: Flow; readonly kept: Verdict }[] = [];
+    const toDelete: { readonly flow: Flow; readonly treatment: Treatment }[] = [];
     const take = (flow: Flow): void => {
       ports?.add(flow);
-      const kept = keptVerdict(flow, rules);
-      if (kept === undefined) return;
-      if (deletes && flow.protocol === IPPROTO.udp) toDelete.push({ flow, kept });
-      else stale.add(flow, kept);
+      const treatment = treatmentAgainst(flow, current, ends.isOwn);
+      if (treatment === undefined) return;
+      const since = reading.beginning(flow.id);
+      if (!isCounted(flow, ends)) return;
+      const isOld = since === 'before' && treatment !== 'other_address';
+      if (deletes && isOld && flow.protocol === IPPROTO.udp) toDelete.push({ flow, treatment });
+      else against.add(flow, treatment, since);
     };
     const afterPart = (): void => {
-      for (const { flow, kept } of toDelete.splice(0)) {
+      for (const { flow, treatment } of toDelete.splice(0)) {
         try {
-          if (conntrack.delete(flow)) deleted.add(flow, kept);
+          if (conntrack.delete(flow)) deleted.add(flow, treatment, 'before');
         } catch (error) {
           // Older kernels do not delete a flow that a device forwards by itself.
           if (!(error instanceof NetlinkError)) throw error;
-          stale.add(flow, kept);
+          against.add(flow, treatment, 'before');
         }
       }
     };
@@ -103,44 +144,45 @@ export function createFlowWatch(
     try {
       if (!(await readFlows(conntrack, family, take, afterPart)))
         return skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
-      notices.updateWarnings([]);
-      record(stale, ports);
-      if (asked.tells && stale.counts.length > 0) tell(stale);
+      if (!reading.isOverIn()) return readSoon();
+      notices.update(new Map(await noticesOf(against)));
+      status.onFlows({ against, ports });
+      if (asked.tells && against.counts('before').length > 0) tell(against);
     } finally {
       // Also of a table that was not read to its end.
       reportDeleted(deleted);
     }
   };
 
-  /** @param ports undefined if they were not counted */
-  const record = (stale: StaleFlows, ports: PortCounter | undefined): void => {
-    recorder.record((metrics) => {
-      for (const family of families) {
-        for (const protocol of STALE_PROTOCOLS)
-          for (const kept of ['not_masqueraded', 'masqueraded'] as const) {
-            const flows = stale.count({ family, protocol, kept });
-            metrics.set('stale_flows', { family, protocol, verdict: kept }, flows);
-          }
-        if (ports !== undefined) metrics.set('port_usage_ratio', { family }, ports.highestShare(family));
-      }
-    });
+  /** A flow that two readings find began since the last change, not just before it. */
+  const noticesOf = async (against: FlowsAgainst): Promise<readonly (readonly [string, () => void])[]> => {
+    const counts = against.counts('after');
+    const isSure = foundSince && counts.length > 0;
+    foundSince = counts.length > 0;
+    if (!isSure) return [];
+    const fields = { flows: against.examples('after'), suspects: await readSuspects() };
+    const text = `${countsText(counts)} against the config, begun since the agent's last change: another program decides about them; ip-masq-agent doctor names what else does NAT on this node`;
+    return [[SINCE_KEY, () => log.warn(fields, text)]];
   };
 
-  const tell = (stale: StaleFlows): void => {
+  const tell = (against: FlowsAgainst): void => {
     toldAt = performance.now();
-    const hasUdp = stale.counts.some(({ protocol }) => protocol === 'udp');
+    const counts = against.counts('before');
+    const flows = against.examples('before');
+    const hasUdp = flows.some((text) => text.startsWith('udp '));
     const remedy = hasUdp && mode === 'report' ? '; --stale-flows=delete-udp ends those of UDP' : '';
+    const [they, keep] = sumOf(counts) === 1 ? ['it', 'keeps'] : ['they', 'keep'];
     log.info(
-      { flows: stale.examples },
-      `${sumText(stale)} began with: ${countsText(stale)}; each keeps it as long as it goes on, or a foreign rule decides about it${remedy}`,
+      { flows },
+      `${countsText(counts)} against the config, as ${they} began; ${they} ${keep} that to the end${remedy}`,
     );
   };
 
-  const reportDeleted = (deleted: StaleFlows): void => {
-    if (deleted.counts.length > 0)
+  const reportDeleted = (deleted: FlowsAgainst): void => {
+    if (deleted.counts().length > 0)
       log.info(
-        { flows: deleted.examples },
-        `deleted from conntrack, because they had the verdict that they began with: ${countsText(deleted)}; their next packets get the new one`,
+        { flows: deleted.examples() },
+        `deleted from conntrack, because they were treated as before the change: ${countsText(deleted.counts())}; their next packets are treated as the config says`,
       );
   };
 
@@ -151,10 +193,8 @@ export function createFlowWatch(
 
   /** The numbers of the last reading are not true of a table that is not read. */
   const skip = (why: string): void => {
-    recorder.record((metrics) => {
-      metrics.replace('stale_flows', []);
-      metrics.replace('port_usage_ratio', []);
-    });
+    foundSince = false;
+    status.onFlows(undefined);
     notices.updateWarnings([why]);
   };
 
@@ -163,28 +203,18 @@ export function createFlowWatch(
     readSoon();
   }, READ_AGAIN_MS).unref();
   return {
-    read(newVerdict, after) {
-      verdict = newVerdict;
+    read(newPolicy, after) {
+      policy = newPolicy;
+      onChange();
       mayDelete ||= after !== 'nothing';
       const isDue = performance.now() - toldAt >= TELL_AGAIN_MS;
       tells ||= after === 'change' || (after === 'repair' && isDue);
       readSoon();
     },
+    readAgain: readSoon,
+    onChange,
   };
 }
 
-const NOT_READ = 'stale flows and ports in use are not counted';
-
-function sumText({ counts }: StaleFlows): string {
-  const sum = counts.reduce((all, { flows }) => all + flows, 0);
-  const [has, they] = sum === 1 ? ['has', 'it'] : ['have', 'they'];
-  return `${counted(sum, 'connection')} still ${has} the verdict that ${they}`;
-}
-
-function countsText({ counts }: StaleFlows): string {
-  return counts
-    .map(({ family, protocol, kept, flows }) => {
-      return `${flows} of ${protocol} (${family}, ${VERDICT_TEXT[kept]})`;
-    })
-    .join(', ');
-}
+const SINCE_KEY = 'flows against the policy since the last change';
+const NOT_READ = 'flows against the policy and ports in use are not counted';

@@ -1,11 +1,10 @@
-import type { Dataplane } from '../dataplane/dataplane.ts';
+import { type Dataplane, type RulesAtLocation, ruleLocationName } from '../dataplane/dataplane.ts';
 import type { Host } from '../dataplane/host.ts';
-import { type ForeignFinding, findForeign } from '../foreign/find.ts';
-import { otherAgentFinding } from '../foreign/other-agents.ts';
-import { readNode } from '../foreign/read-node.ts';
+import { isOfOlderAgent, OLDER_AGENT_REMEDY } from '../dataplane/iptables/chain.ts';
+import { readSuspects } from '../foreign/read-suspects.ts';
+import { suspectText } from '../foreign/suspects.ts';
 import type { Logger } from '../log/log.ts';
 import { Notices } from '../log/notices.ts';
-import { createIsLocal } from '../node/own-addresses.ts';
 import type { FindPods, MasqueradedPodRoutes } from '../policy/masqueraded-pod-routes.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { StatusObserver } from '../status/observer.ts';
@@ -32,14 +31,16 @@ interface ForeignWatchOptions {
   readonly host: Host;
   readonly log: Logger;
   readonly status: StatusObserver;
-  readonly leftovers: Pick<Leftovers, 'returned' | 'removeOnce'>;
-  /** The ids of authors of foreign rules that are no reason for a warning. */
-  readonly accepted: readonly string[];
+  readonly leftovers: Pick<Leftovers, 'returned' | 'removals' | 'removeOnce'>;
   readonly findPods: FindPods;
+  /** Called when leftovers have been removed: packets may be treated otherwise since. */
+  readonly onRemoval: () => void;
   readonly signal: AbortSignal;
 }
 
 export interface ForeignWatch {
+  /** Reads now what else does NAT on the node, in words. */
+  suspects(own: Own): Promise<readonly string[]>;
   /** Whether the last reading is so long ago that foreign rules may have changed. */
   readonly isDue: boolean;
   /** Reads now, or after the current reading. */
@@ -47,11 +48,11 @@ export interface ForeignWatch {
 }
 
 /**
- * Removes leftovers, and warns about foreign rules, once for each author as long as the rules stay, and about routes to
- * pods that the policies masquerade, once for each range. Syncs do not wait for it.
+ * Removes leftovers, reads what else does NAT on the node, and warns about routes to pods that the policies masquerade, once for
+ * each range. Syncs do not wait for it.
  */
 export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
-  const { host, log, status, leftovers, accepted, findPods, signal } = options;
+  const { host, log, status, leftovers, findPods, onRemoval, signal } = options;
   const notices = new Notices(log);
   let readAt = -READ_AGAIN_MS;
   /** Starts the next attempt to remove leftovers. */
@@ -64,16 +65,20 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
   };
   const readSoon = oneAtATime(async (own: Own) => {
     const left = await leftoverNotices(own).catch(failed);
-    const foreign = await foreignNotices(own).catch(failed);
+    await suspects(own);
     const pods = await podNotices(own.policies);
-    notices.update(new Map([...left, ...foreign, ...pods]));
+    notices.update(new Map([...left, ...pods]));
   }, log);
 
   /** Removes leftovers. If it fails, tries again after a pause. */
   const leftoverNotices = async (own: Own): Promise<NoticesByKey> => {
     clearTimeout(retryTimer);
+    const before = leftovers.removals;
     const failure = await leftovers.removeOnce(own.dataplane, own.policies);
-    const found = new Map(otherAgents().map((finding) => [finding.key, () => logFinding(finding)]));
+    if (leftovers.removals > before) onRemoval();
+    const found = new Map(
+      leftovers.returned.map((one) => [`others ${ruleLocationName(one)}`, () => logReturned(one)]),
+    );
     if (failure !== undefined) {
       found.set(LEFTOVERS_KEY, () => log.warn(`${failure}; trying again until it succeeds`));
       retryTimer = setTimeout(() => read(own), pause).unref();
@@ -87,16 +92,11 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
     return found;
   };
 
-  const foreignNotices = async ({ dataplane, chain, policies }: Own): Promise<NoticesByKey> => {
+  const suspects = async ({ dataplane, chain, policies }: Own): Promise<readonly string[]> => {
     const families = policies.map(({ family }) => family);
-    const node = await readNode(host, { families, ownChain: chain, iptables: dataplane.iptables });
-    const isOwn = createIsLocal(host.netlink !== undefined);
-    const { findings, unread } = await findForeign(node, policies, accepted, isOwn);
-    status.onForeignRules([...otherAgents(), ...findings]);
-    return new Map([
-      ...findings.map((finding) => [finding.key, () => logFinding(finding)] as const),
-      ...unread.map((what) => [what, () => log.info(`foreign rules not read: ${what}`)] as const),
-    ]);
+    const found = await readSuspects(host, { families, ownChain: chain, iptables: dataplane.iptables });
+    status.onSuspects(found);
+    return found.suspects.map(suspectText);
   };
 
   const podNotices = async (policies: readonly Policy[]): Promise<NoticesByKey> => {
@@ -114,21 +114,24 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
   const logPods = ({ family, message, evidence, remedy }: MasqueradedPodRoutes): void =>
     log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
 
-  const otherAgents = () => leftovers.returned.map((found) => otherAgentFinding(found, accepted));
-
-  const logFinding = ({ family, message, evidence, remedy, isAccepted }: ForeignFinding): void => {
-    const fields = { family, rules: evidence };
-    if (isAccepted) log.info(fields, `${family}: ${message}; accepted by --accept-foreign`);
-    else log.warn(fields, `${family}: ${message}; ${remedy}`);
+  /** Rules that have come back after the agent has removed them: another agent keeps them. */
+  const logReturned = ({ dataplane, family, rules }: RulesAtLocation): void => {
+    const isOlder = isOfOlderAgent(rules);
+    const who = isOlder ? 'ip-masq-agent v1 or v2' : 'another agent';
+    log.warn(
+      { family, rules },
+      `${family}: rules that this agent removed from ${dataplane.name} are back, and stay: ${who} keeps a chain of the same name there; ${isOlder ? OLDER_AGENT_REMEDY : 'find the other agent, and remove it'}`,
+    );
   };
 
   const failed = (error: unknown): NoticesByKey => {
     const reason = failureText(error);
-    return new Map([[reason, () => log.warn(`cannot read foreign rules: ${reason}`)]]);
+    return new Map([[reason, () => log.warn(`cannot remove leftovers: ${reason}`)]]);
   };
 
   return {
     read,
+    suspects,
     get isDue() {
       return performance.now() - readAt >= READ_AGAIN_MS;
     },

@@ -43,6 +43,11 @@ export class Leftovers {
     return this.#returned;
   }
 
+  /** In how many locations this process has removed rules. */
+  get removals(): number {
+    return this.#cleared.size;
+  }
+
   /**
    * Removes once what there is. Called only after the rules of this run are in the kernel, so that the node is never without rules.
    *

@@ -70,7 +70,7 @@ function running(name: string, behaviour: Behaviour): Member {
 /** The part that fleet reads of what explain --live says about an address, on a node whose kernel agrees. */
 function explained(verdict: string, cidr: string) {
   const origin = { configFile: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 2 };
-  const live = { agrees: true, state: 'applied', verdict, rule: '-A x', foreign: [] };
+  const live = { agrees: true, state: 'applied', verdict, rule: '-A x', suspects: [] };
   return { verdict, decidedBy: { cidr, verdict, origin }, live };
 }
 

@@ -85,7 +85,9 @@ add rule ip cni${index} post ip saddr 10.244.${index & 255}.0/24 counter masquer
     );
     await succeed(lab.node.box.run('nft', ['-f', '-'], { input: script.join('') }));
     for (const backend of BACKENDS)
-      await survives(t, lab, backend, (agent) => agent.logged(/not read.*too many foreign rules/));
+      await survives(t, lab, backend, async () => {
+        assert.match((await lab.node.agent('doctor')).stdout, /not read: more than 100 chains of NAT/);
+      });
     const { code, stdout } = await lab.node.agent('cleanup');
     assert.equal(code, 0, stdout);
     await lab.node.agent('doctor');
@@ -125,36 +127,10 @@ add rule ip site post jump big\n${rules.join('')}`;
       await using lab = await createLab();
       await fill(lab.node);
       for (const backend of BACKENDS)
-        await survives(t, lab, backend, async (agent) => {
-          await agent.logged(/not read.*more than 5000 rules/);
-          // It takes its time, and reads the same of both.
-          if (backend === 'nftables')
-            assert.deepEqual(await lab.node.start('doctor').ended, { code: 4, signal: null });
+        await survives(t, lab, backend, async () => {
+          assert.match((await lab.node.agent('doctor')).stdout, /not read: table ip .*more than 5000 rules/);
         });
     });
-
-  it('with 18,000 rules that masquerade, beside a command that lists them', async (t) => {
-    await using lab = await createLab();
-    const rules = Array.from({ length: 18_000 }, (_, index) => {
-      const source = `10.1.${index >> 8}.${index & 255}`;
-      return `-A BIG${index >> 12} -s ${source} ! -d 10.0.0.0/8 -m comment --comment "pod ${index}" -j MASQUERADE\n`;
-    });
-    const chains = [0, 1, 2, 3, 4].map((index) => `:BIG${index} - [0:0]\n-A POSTROUTING -j BIG${index}\n`);
-    const input = `*nat\n${chains.join('')}${rules.join('')}COMMIT\n`;
-    await succeed(lab.node.box.run('iptables-nft-restore', ['--noflush'], { input, timeoutMs: 60_000 }));
-    await survives(t, lab, 'nftables', async () => {
-      const { stdout } = await lab.node.agent('doctor');
-      assert.match(stdout, /foreign-rule \(IPv4\).*\n.*BIG/);
-      assert.match(stdout, /more than 300 that decide otherwise/);
-      const { stdout: explained } = await lab.node.agent(
-        'explain',
-        '--live',
-        '--from=10.1.2.3',
-        '169.254.1.1',
-      );
-      assert.match(explained, /-s 10\.1\.2\.3\/32/);
-    });
-  });
 
   it('with 262,144 connections, and a command that lists their ports', async (t) => {
     await using lab = await createLab();

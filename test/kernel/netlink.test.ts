@@ -350,7 +350,7 @@ for (const family of FAMILIES) {
 const MOST_AT_ONCE = 5_000;
 
 describe('the chains of other programs over netlink', () => {
-  it('are those of type nat at postrouting, and of type filter there and at prerouting, of all families', async () => {
+  it('are those of type nat at postrouting, and those before connection tracking, of all families', async () => {
     await using box = await createBox();
     const base = (kind: string, hook: string, priority: number) =>
       `chain c { type ${kind} hook ${hook} priority ${priority}; }`;
@@ -359,7 +359,8 @@ describe('the chains of other programs over netlink', () => {
       `table ip6 b { ${base('nat', 'postrouting', -5)}; }`,
       `table inet c { ${base('nat', 'postrouting', 90)}; }`,
       `table ip d { ${base('nat', 'prerouting', 0)}; }`,
-      `table ip e { ${base('filter', 'postrouting', 0)}; chain other { }; }`,
+      `table ip e { ${base('filter', 'prerouting', -300)}; chain other { }; }`,
+      `table ip g { ${base('filter', 'postrouting', 0)}; }`,
       'table arp f { chain c { type filter hook input priority 0; }; }',
     ];
     await succeed(box.run('nft', ['-f', '-'], { input: `${input.join('\n')}\n` }));
@@ -368,10 +369,10 @@ describe('the chains of other programs over netlink', () => {
     assert.deepEqual(
       found.toSorted((one, other) => one.priority - other.priority),
       [
-        { family: 'IPv6', table: 'b', chain: 'c', priority: -5 },
-        { family: 'IPv4', table: 'e', chain: 'c', priority: 0, isFilter: true },
-        { family: 'inet', table: 'c', chain: 'c', priority: 90 },
-        { family: 'IPv4', table: 'a', chain: 'c', priority: 100 },
+        { family: 'IPv4', table: 'e', chain: 'c', priority: -300, isRaw: true },
+        { family: 'IPv6', table: 'b', chain: 'c', priority: -5, isRaw: false },
+        { family: 'inet', table: 'c', chain: 'c', priority: 90, isRaw: false },
+        { family: 'IPv4', table: 'a', chain: 'c', priority: 100, isRaw: false },
       ],
     );
   });

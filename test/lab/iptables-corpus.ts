@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import type { TestContext } from 'node:test';
 import type { Family } from '../../lib/cidr/address.ts';
-import { ipsetsIn } from '../../lib/dataplane/iptables/extensions.ts';
 import { iptablesRule } from '../../lib/dataplane/iptables/nft-rule.ts';
 import { type Box, createBox } from './box.ts';
 import { openNetlink } from './netlink.ts';
@@ -27,7 +26,7 @@ const WITHOUT_WORDS = '(without words)';
  */
 const MAY_LACK_WORDS = new RegExp(
   [
-    '-m (?:recent|physdev|mac|iprange|icmp6?|policy|limit|sctp|nfacct|ipvs) ',
+    '-m (?:set|recent|physdev|mac|iprange|icmp6?|policy|limit|sctp|nfacct|ipvs) ',
     '-j (?:DNAT|REDIRECT|CONNMARK|LOG) ?',
     '--(?:tcp-flags|tcp-option|ct(?!state|dir)\\w+|mode nth|zone) ',
     ' -f ',
@@ -86,11 +85,8 @@ export const createRuleLab = (path: ToolPath = (tool) => tool): Promise<RuleLab>
         const printed = await print(box, group, path);
         const read = await netlink.rules({ family, table });
         assert.deepEqual([printed.length, read.length], [loaded.length, loaded.length]);
-        const names = new Map<number, string>();
-        for (const index of new Set(read.flatMap(({ expressions }) => ipsetsIn(expressions))))
-          names.set(index, (await netlink.ipsetName(index)) ?? '');
         const texts = read.map((rule) => {
-          const { spec, isExact } = iptablesRule(family, rule, names);
+          const { spec, isExact } = iptablesRule(family, rule);
           return isExact ? `-A ${rule.chain} ${spec}`.trimEnd() : `-A ${rule.chain} ${WITHOUT_WORDS}`;
         });
         const expected = byChain(printed);

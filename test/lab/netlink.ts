@@ -89,8 +89,6 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'elements',
     'commit',
     'natChains',
-    'ipsetName',
-    'createIpset',
   ] as const;
   const eachRuleOf = call('eachRuleOf') as Netlink['eachRuleOf'];
   return {

@@ -2,12 +2,15 @@
 import { addElements } from '../../lib/netlink/change.ts';
 import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { attribute, IPSET_MSG, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
+import { attribute, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { RuleReply } from '../../lib/netlink/replies.ts';
 import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
+
+/** The subsystem and the command of linux/netfilter/ipset/ip_set.h. */
+const IPSET_CMD_CREATE = 0x0602;
 
 const tables = new NfTables();
 const connection = new Connection();
@@ -40,7 +43,6 @@ const netlink: Netlink = {
   elements: (...values) => tables.elements(...values),
   commit: (changes) => tables.commit(changes),
   natChains: () => tables.natChains(),
-  ipsetName: (index) => tables.ipsetName(index),
   async createIpset(family, name) {
     const { protocol } = NFPROTO[family];
     // IPSET_ATTR_PROTOCOL, SETNAME, TYPENAME, REVISION, FAMILY and DATA of linux/netfilter/ipset/ip_set.h.
@@ -52,7 +54,7 @@ const netlink: Netlink = {
       attribute(5, Buffer.of(protocol)),
       attribute(7, []),
     ];
-    const request = { type: IPSET_MSG.create, flags: NLM_F.ack | NLM_F.create, protocol, attributes };
+    const request = { type: IPSET_CMD_CREATE, flags: NLM_F.ack | NLM_F.create, protocol, attributes };
     await connection.ask(`create ipset ${name}`, request, () => {});
   },
   changes: async () => heard.splice(0),

@@ -100,11 +100,12 @@ describe('the chart', { skip: NO_HELM }, () => {
     const objects = await objectsOfChart(
       RELEASE,
       '--set=flags.cidr-limit-max=1000000,flags.enable-ipv4=true,flags.random-fully=false,flags.v=null',
-      '--set=flags.accept-foreign={docker,cilium}',
+      '--set=flags.accept-masqueraded={10.1.0.0/16,10.2.0.0/16}',
       '--set-string=flags.must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8',
     );
     assert.deepEqual(containerIn(objects).args, [
-      ...['--accept-foreign=docker', '--accept-foreign=cilium', '--cidr-limit-max=1000000', '--enable-ipv4'],
+      ...['--accept-masqueraded=10.1.0.0/16', '--accept-masqueraded=10.2.0.0/16'],
+      ...['--cidr-limit-max=1000000', '--enable-ipv4'],
       ...['--metrics-bind-address=127.0.0.1:9614', '--must-not-masquerade=8.0.0.0/8 from 10.0.0.0/8'],
       ...['--random-fully=false', '--state-dir=/var/lib/ip-masq-agent'],
     ]);
@@ -215,7 +216,7 @@ updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}
 revisionHistoryLimit: 0
 resources: {requests: {cpu: 20m}, limits: {cpu: '1'}}
 affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: x-topology}}]}}
-extraArgs: [--accept-foreign=comment=x-author]
+extraArgs: [--log-format=x-format]
 extraEnv: [{name: TZ, value: x-zone}]
 extraVolumes: [{name: x-volume, emptyDir: {}}]
 extraVolumeMounts: [{name: x-volume, mountPath: /x-mounted}]

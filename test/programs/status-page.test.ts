@@ -14,8 +14,6 @@ const HOSTILE = [
   '&lt;script&gt;&amp;',
   '--><svg onload=alert(1)>',
 ];
-/** iptables escapes quotes in a comment, and nothing else. */
-const COMMENTS = HOSTILE.filter((text) => !/["']/.test(text)).map((text) => `rule ${text}`);
 const CONFIG_FILES = [...HOSTILE, 'x'.repeat(200)].map((text) => `ip-masq-${text}`);
 
 const ELEMENTS =
@@ -33,13 +31,8 @@ describe('the status page in Chromium', () => {
         ]),
       ),
     );
-    for (const [index, comment] of COMMENTS.entries()) {
-      const rule = ['-d', `10.244.${index}.0/24`, '-m', 'comment', '--comment', comment, '-j', 'MASQUERADE'];
-      await node.iptables('-A', 'POSTROUTING', ...rule);
-    }
     const agent = node.start(`--metrics-bind-address=${ADDRESS}`, '--enable-ipv6');
     await agent.logged(new RegExp(ADDRESS));
-    await agent.logged(/rule --><svg /); // the last of the foreign rules
 
     await using browser = await startChromium(node.box);
     for (const [device, width] of Object.entries(WIDTHS)) {
@@ -53,8 +46,7 @@ describe('the status page in Chromium', () => {
       );
       assert.deepEqual(attributes, ATTRIBUTES);
       const text = await evaluate<string>('document.body.innerText');
-      for (const shown of [...CONFIG_FILES, ...COMMENTS])
-        assert.ok(text.includes(shown), `${shown} in ${text}`);
+      for (const shown of CONFIG_FILES) assert.ok(text.includes(shown), `${shown} in ${text}`);
       await evaluate(ATTACK);
       assert.match(await evaluate('document.title'), /^ip-masq-agent on \S+$/);
     }

@@ -11,17 +11,9 @@ import { hurriedRules, stateRules } from './support.ts';
 
 const ADDRESS = '127.0.0.1:9614';
 const INSIDE = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
-const DOCKER = ['-A', 'POSTROUTING', '-s', '172.17.0.0/16', '!', '-o', 'docker0', '-j', 'MASQUERADE'];
 
 /** What may have no series on a node without trouble. */
-const TROUBLE: ReadonlySet<string> = new Set([
-  'sync_retries_total',
-  'config_errors',
-  'config_refused_info',
-  'foreign_masquerade_rules',
-  'foreign_exemption_rules',
-  'accepted_foreign_rules',
-]);
+const TROUBLE: ReadonlySet<string> = new Set(['sync_retries_total', 'config_errors', 'config_refused_info']);
 
 const EVALUATION_MS = 1000;
 const POD = { namespace: 'kube-system', pod: 'ip-masq-agent-0', node: 'node-0' };
@@ -79,13 +71,12 @@ describe('Prometheus', { concurrency: true }, () => {
     await stop(agent);
   });
 
-  it('alerts on rules that are flushed again and again, on rules of Docker, and on a conflict, and on no more', async () => {
+  it('alerts on rules that are flushed again and again, and on a conflict, and on no more', async () => {
     await using node = await createNode();
     await node.volume({
       'ip-masq-x': `${INSIDE}masqLinkLocal: true\n`,
       'ip-masq-y': 'masqLinkLocal: false\n',
     });
-    await node.iptables(...DOCKER);
     const agent = await start(node);
     await using prometheus = await watch(node);
     await fires(
@@ -96,10 +87,6 @@ describe('Prometheus', { concurrency: true }, () => {
           labels: { ...WARNING, job: 'ip-masq-agent', kind: 'link-local-flag' },
         },
         { name: 'IpMasqAgentDriftRepeating', labels: WARNING },
-        {
-          name: 'IpMasqAgentForeignRules',
-          labels: { ...WARNING, family: 'IPv4', author: 'docker', sources: 'some' },
-        },
       ],
       async () => {
         if ((await node.chain()).length > 0) await node.iptables('-F', 'IP-MASQ-AGENT');

@@ -28,8 +28,8 @@ it('an agent with --backend=nftables starts no program, whatever changes', async
   await follows(MOVED);
   agent.kill('SIGHUP');
   await eventually(
-    async () => /foreign_masquerade_rules/.test(await node.metrics()),
-    () => `the reading of foreign rules; the agent has logged:\n${agent.log()}`,
+    async () => /flows_against_policy/.test(await node.metrics()),
+    () => `the reading of connections; the agent has logged:\n${agent.log()}`,
   );
   await agent.stop();
   assert.deepEqual(await watched.started(), []);

@@ -2,17 +2,12 @@ import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/add
 import { rangeOf, sizeOf } from '../../../lib/cidr/ranges.ts';
 import {
   agreesWholly,
+  contenders,
   type Elsewhere,
   type Explained,
   type LiveVerdict,
 } from '../../../lib/explain/explain.ts';
-import {
-  describeAuthor,
-  type Effect,
-  foreignEvidence,
-  groupForeignRules,
-  remedyOf,
-} from '../../../lib/foreign/find.ts';
+import { suspectDetails, suspectText } from '../../../lib/foreign/suspects.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
 import {
   bestAddresses,
@@ -41,7 +36,7 @@ export function explainedText(
       `connections to ${formatAddress(translatedFrom)} go to ${text}, as conntrack shows; that address decides:`,
     );
   if (decision === undefined) lines.push(`${text}: the config is invalid; this is what happens now`);
-  else if (isKept) lines.push(...decisionLines(decision, live?.isLocal === true, paint));
+  else if (isKept) lines.push(...decisionLines(decision, live, paint));
   else
     lines.push(
       `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
@@ -58,15 +53,15 @@ export function unseenText(addresses: readonly Address[]): string {
   return `conntrack shows no connection to ${texts}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A\n`;
 }
 
-function decisionLines(decision: Decision, isLocal: boolean, paint: Paint): readonly string[] {
+function decisionLines(decision: Decision, live: LiveVerdict | undefined, paint: Paint): readonly string[] {
   const { address, verdict, as, overridden, decidedBy, source } = decision;
   const from = source.address === undefined ? '' : ` from ${formatAddress(source.address)}`;
   const text = `${formatAddress(address)}${from}`;
   const painted = paint(COLOUR[verdict], outcomeText(verdict, as && nodeAddressText(as)));
   return [
-    isLocal
+    live?.isLocal
       ? `${text} is an address of this node: such traffic never meets the agent's rules, which say ${painted}: ${because(decision)}`
-      : `${text} is ${painted}: ${because(decision)}`,
+      : `${text}${live === undefined ? ' is ' : ': the config says '}${painted}: ${because(decision)}`,
     ...addressLines(decision),
     ...sourceLines(decision),
     ...(decidedBy === undefined ? [] : [`  ${extentText(decidedBy)}`]),
@@ -132,28 +127,38 @@ function entryText({ prefix, verdict, origin, as }: Entry): string {
   return `${withOrigin(prefix.text, origin)}, ${outcomeText(verdict, as && nodeAddressText(as))}`;
 }
 
-/** Every text of the kernel is made printable: foreign rules may hold any character. */
+/** Every text of the kernel is made printable: names and comments of other programs may hold any character. */
 function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly string[] {
-  const isExempt = wanted === 'masqueraded' && live.foreign.exempting.length > 0;
-  const agrees =
-    agreesWholly(live) && live.foreign.unread.length === 0 && !isExempt
-      ? `kernel ${paint('green', 'agrees')}`
-      : "the agent's own rules agree";
+  const agrees = agreesWholly(live) ? `kernel ${paint('green', 'agrees')}` : "the agent's own rules agree";
   const others = [
-    ...live.elsewhere.map((one) => `  ${elsewhereText(one)}`),
-    ...foreignLines(live, wanted).map((line) => `  ${line}`),
-    ...live.foreign.unread.map((what) => `  not read: ${what}`),
-    ...(live.egress === undefined || live.isLocal ? [] : [`  ${live.egress}`]),
-    ...(wanted === 'masqueraded' && !live.isLocal ? [`  ${invalidText(live)}`] : []),
-    ...(live.bpf.length === 0
-      ? []
-      : [
-          `  BPF may masquerade past these rules: Cilium has made ${live.bpf.join(' and ')}; see ip-masq-agent doctor`,
-        ]),
+    ...live.elsewhere.map((one) => elsewhereText(one)),
+    ...(live.isLocal ? [] : contenderLines(live, wanted)),
+    ...live.flows.map(flowLine),
+    ...(live.egress === undefined || live.isLocal ? [] : [live.egress]),
+    ...(wanted === 'masqueraded' && !live.isLocal ? [invalidText(live)] : []),
+    ...live.suspects.flatMap((one) => [suspectText(one), ...suspectDetails(one).map((line) => `  ${line}`)]),
+    ...live.unread.map((what) => `not read: ${what}`),
   ];
   const said =
     live.agrees === undefined ? nowText(live) : live.agrees ? agrees : `kernel ${paint('red', 'DISAGREES')}`;
-  return [`  ${said}: ${printable(kernelText(live))}`, ...others.map(printable)];
+  return [`  ${said}: ${printable(kernelText(live))}`, ...others.map((line) => `  ${printable(line)}`)];
+}
+
+/** Says what is not known: nobody reads which packets the rules of other programs concern. */
+function contenderLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
+  const names = [
+    ...new Set(contenders(live, wanted).map(({ program }) => program?.name ?? 'an unknown program')),
+  ];
+  if (names.length === 0 || live.kernel.verdict !== wanted) return [];
+  const who = `${names.length === 1 ? 'the chain' : 'the chains'} of ${names.join(', ')}`;
+  return wanted === 'masqueraded'
+    ? [`the agent's rules masquerade it; ${who} ${names.length === 1 ? 'comes' : 'come'} first`]
+    : [`the agent's rules leave it alone; ${who} ${names.length === 1 ? 'does' : 'do'} NAT here too`];
+}
+
+function flowLine({ text, as, isAgainst }: LiveVerdict['flows'][number]): string {
+  const left = `conntrack shows ${text}, which left with ${as ?? 'its own address'}`;
+  return isAgainst ? `${left}: it began before the last change, or another program decides about it` : left;
 }
 
 /** What the agent's rules do, whatever the config says. */
@@ -192,22 +197,4 @@ function elsewhereText({ where, state, verdict, kernelRule, differs }: Elsewhere
       : `${verdict === 'masqueraded' ? 'masquerade' : 'do not masquerade'} it`;
   const text = `the agent's rules are also in ${where}, and ${does}${kernelRule === undefined ? '' : `: ${kernelRule}`}`;
   return differs ? `kernel DISAGREES: ${text}; see ip-masq-agent doctor` : text;
-}
-
-/** What the rules of a group may do to packets, as in "a rule of Docker may …". */
-const MAY: Readonly<Record<Effect, string>> = {
-  masquerades: 'may masquerade it',
-  exempts: "may keep it from the agent's rules, or give it another address",
-  rewrites: 'may change its addresses without connection tracking',
-  untracks: 'may keep it from connection tracking, so that no NAT sees it',
-};
-
-/** Foreign rules that decide otherwise; if the agent masquerades anyway, those that do so too are left out. */
-function foreignLines({ foreign }: LiveVerdict, wanted: Verdict): readonly string[] {
-  const rules = wanted === 'masqueraded' ? foreign.exempting : foreign.masquerading;
-  return groupForeignRules(rules).flatMap((group) => [
-    `but ${describeAuthor(group)} ${MAY[group.effect]}:`,
-    ...foreignEvidence(group).map((text) => `  ${text}`),
-    `  ${remedyOf(group)}`,
-  ]);
 }

@@ -128,8 +128,8 @@ function verdictText(one: Explanation): string {
   const { verdict, live } = one;
   if (live === undefined) return saidText(one);
   const kernel = live.agrees ? '; the kernel agrees' : `; the kernel: ${nowText(live)}`;
-  const authors = [...new Set(live.foreign.map(({ author }) => author))];
-  const others = authors.length === 0 ? '' : `; rules of ${authors.join(', ')} may masquerade it`;
+  const programs = [...new Set(live.suspects.map(({ program }) => program ?? 'an unknown program'))];
+  const others = programs.length === 0 ? '' : `; NAT there too: ${programs.join(', ')}`;
   return `${saidText(one)}${live.agrees && verdict === null ? '' : kernel}${others}`;
 }
 

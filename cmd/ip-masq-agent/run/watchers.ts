@@ -5,7 +5,7 @@ import type { Netlink } from '../../../lib/dataplane/netlink.ts';
 import { watchedTables } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { collectGarbageSoon } from '../../../lib/node/collect-garbage.ts';
-import { flowVerdict } from '../../../lib/policy/policy.ts';
+import { flowPolicy } from '../../../lib/policy/policy.ts';
 import type { StatusObserver } from '../../../lib/status/observer.ts';
 import type { Recorder } from '../../../lib/status/recorder.ts';
 import { watchAddresses } from '../../../lib/watchers/address-changes.ts';
@@ -37,8 +37,12 @@ export interface Surroundings {
 export function createWatchers(surroundings: Surroundings): (sync: Sync) => Promise<void> {
   const { log, triggers, recorder } = surroundings;
   const { flags } = surroundings.args;
-  const addresses = flags.netlink === 'off' ? undefined : watchAddresses(triggers, log, stopSignal);
   let watch: Watchers | undefined;
+  let latest: Sync;
+  const onAddresses = () => watch?.flows?.onChange();
+  const addresses =
+    flags.netlink === 'off' ? undefined : watchAddresses(triggers, onAddresses, log, stopSignal);
+  process.on('SIGHUP', () => watch?.flows?.readAgain());
   return async (sync) => {
     if (flags['invalid-packets'] === 'drop') {
       const hasNoEffect = sync.dataplane.iptables !== undefined;
@@ -46,17 +50,28 @@ export function createWatchers(surroundings: Surroundings): (sync: Sync) => Prom
     }
     triggers.kernel.onSync(sync);
     addresses?.(sync.policies);
-    const flow = () => flowVerdict(sync.policies);
+    latest = sync;
+    const policy = () => flowPolicy(sync.policies);
     if (watch === undefined) {
-      watch = await openWatchers(surroundings, sync);
+      watch = await openWatchers(surroundings, sync, {
+        onRemoval: () => watch?.flows?.read(flowPolicy(latest.policies), 'change'),
+        readSuspects: async () =>
+          (await watch?.foreign.suspects({ ...latest, chain: flags['masq-chain'] })) ?? [],
+      });
       // What a run with --stale-flows=report has counted is deleted now, although nothing has changed.
       const isNew = sync.changed || flags['stale-flows'] === 'delete-udp';
-      watch.flows?.read(flow(), isNew ? 'change' : 'nothing');
+      watch.flows?.read(policy(), isNew ? 'change' : 'nothing');
       collectGarbageSoon();
-    } else if (sync.newVerdicts) watch.flows?.read(flow(), sync.driftBy === undefined ? 'change' : 'repair');
+    } else if (sync.changed) watch.flows?.read(policy(), effectOf(sync));
     if (sync.changed) collectGarbageSoon();
     if (sync.changed || watch.foreign.isDue) watch.foreign.read({ ...sync, chain: flags['masq-chain'] });
   };
+}
+
+/** What a sync that has written rules has done to verdicts. */
+function effectOf({ newVerdicts, driftBy }: Sync): 'change' | 'repair' | 'nothing' {
+  if (!newVerdicts) return 'nothing';
+  return driftBy === undefined ? 'change' : 'repair';
 }
 
 interface Watchers {
@@ -64,7 +79,17 @@ interface Watchers {
   readonly flows: FlowWatch | undefined;
 }
 
-async function openWatchers(surroundings: Surroundings, sync: Sync): Promise<Watchers> {
+/** What one watcher asks of the other. */
+interface BetweenWatchers {
+  readonly onRemoval: () => void;
+  readonly readSuspects: () => Promise<readonly string[]>;
+}
+
+async function openWatchers(
+  surroundings: Surroundings,
+  sync: Sync,
+  { onRemoval, readSuspects }: BetweenWatchers,
+): Promise<Watchers> {
   const { log, status, triggers, netlink } = surroundings;
   const { flags } = surroundings.args;
   const leftovers = await openLeftovers(surroundings, sync);
@@ -76,8 +101,8 @@ async function openWatchers(surroundings: Surroundings, sync: Sync): Promise<Wat
     log,
     status,
     leftovers,
-    accepted: flags['accept-foreign'],
     findPods: podFinder(flags),
+    onRemoval,
     signal: stopSignal,
   });
   const { dataplane } = sync;
@@ -86,7 +111,7 @@ async function openWatchers(surroundings: Surroundings, sync: Sync): Promise<Wat
     triggers.kernel.setOwnTools(dataplane.iptables);
     void triggers.watchKernel(netlink, watchedTables(dataplaneOptions(flags)));
   }
-  return { foreign, flows: await watchFlows(surroundings, sync) };
+  return { foreign, flows: await watchFlows(surroundings, sync, readSuspects) };
 }
 
 export async function openLeftovers(
@@ -99,21 +124,19 @@ export async function openLeftovers(
   return new Leftovers(dataplaneOptions(flags), others, log, stopSignal, cleared);
 }
 
-/** Watches for flows that keep an old verdict, and for ports that run out; undefined if that is off. */
+/** Watches for flows against the policy, and for ports that run out; undefined if that is off. */
 async function watchFlows(
-  { args: { flags, flagTexts }, log, recorder }: Surroundings,
-  { dataplane, policies }: Sync,
+  { args: { flags }, log, status }: Surroundings,
+  { policies }: Sync,
+  readSuspects: BetweenWatchers['readSuspects'],
 ): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
-  if (mode === 'off') return undefined;
-  if (!dataplane.hearsChanges) {
-    if (flagTexts.has('stale-flows'))
-      log.warn(`--stale-flows=${mode} has no effect: it needs netlink, and not legacy mode`);
-    return undefined;
-  }
+  if (mode === 'off' || flags.netlink === 'off') return undefined;
   const { createFlowWatch } = await import('../../../lib/watchers/flow-watch.ts');
   const families = policies.map(({ family }) => family);
-  return createFlowWatch({ mode, families, toPorts: flags['to-ports'] }, log, recorder);
+  const accepted = flags['accept-masqueraded'];
+  const toPorts = flags['to-ports'];
+  return createFlowWatch({ mode, families, toPorts, accepted, readSuspects }, log, status);
 }
 
 const NODE_PORTS =

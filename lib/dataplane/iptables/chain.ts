@@ -198,6 +198,10 @@ const BUILT_IN = [
   'RETURN',
 ];
 
+/** What to do about rules of v1 or v2. */
+export const OLDER_AGENT_REMEDY =
+  'do not run both: remove the DaemonSet of the older agent, as the migration guide says (docs/migration.md)';
+
 const SECOND = '-FROM';
 
 /** The name of the second chain. If the first one is too long to be its beginning, a hash stands for what is left out. */

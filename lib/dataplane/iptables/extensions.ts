@@ -1,16 +1,12 @@
 import { ADDRESS_BITS, type Family, formatAddress } from '../../cidr/address.ts';
 import { hostBitsOf, type Range } from '../../cidr/ranges.ts';
-import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
-
-/** Names of ipsets by index: a rule holds only the index. */
-export type SetNames = ReadonlyMap<number, string>;
+import type { KnownExpression } from '../../netlink/expressions.ts';
 
 /** A match or target of iptables in nf_tables. */
 type Extension = Extract<KnownExpression, { readonly name: 'match' | 'target' }>;
 
 interface Context {
   readonly family: Family;
-  readonly names: SetNames | undefined;
 }
 
 /**
@@ -101,17 +97,16 @@ const MULTIPORT: Kind = [
 /** A share of 2^31, and parts that only the other mode has. */
 const PROBABILITY: Kind = [12, (info, at) => (info.readUInt32LE(at) / 2 ** 31).toFixed(11)];
 
-/** For an ipset whose index has no name. */
+/** For an ipset: a rule holds only its index. */
 export const UNNAMED_SET = '(an ipset)';
 const IPSET_INVERT = 1;
 /** `struct xt_set_info`: an index, how many dimensions, and for each of them a flag whether it is the source. */
 const SET: Kind = [
   4,
-  (info, at, { names }) => {
+  (info, at) => {
     const [dimensions, flags] = [info.readUInt8(at + 2), info.readUInt8(at + 3)];
     const sides = Array.from({ length: dimensions }, (_, index) => (flags & (2 << index) ? 'src' : 'dst'));
-    const name = names?.get(info.readUInt16LE(at)) ?? UNNAMED_SET;
-    return flags >> (dimensions + 1) === 0 ? `${name} ${sides.join()}` : undefined;
+    return flags >> (dimensions + 1) === 0 ? `${UNNAMED_SET} ${sides.join()}` : undefined;
   },
 ];
 
@@ -229,15 +224,6 @@ const LAYOUTS: Readonly<Record<string, readonly Row[]>> = {
     { option: '--notrack', if: [0, 1], unless: [0, 2] },
   ],
 };
-
-/** The indexes of the ipsets that a rule asks for. */
-export function ipsetsIn(expressions: readonly Expression[]): readonly number[] {
-  return expressions.flatMap((one) =>
-    one.name === 'match' && one.extension === 'set' && one.info !== undefined
-      ? Buffer.from(one.info.slice(0, 4), 'hex').readUInt16LE()
-      : [],
-  );
-}
 
 /**
  * The name and options of a match or target, as `iptables -S` prints them after `-m` or `-j`; undefined if its data is not known,

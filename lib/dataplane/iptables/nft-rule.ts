@@ -4,7 +4,7 @@ import type { Expression } from '../../netlink/expressions.ts';
 import type { RuleReply } from '../../netlink/replies.ts';
 import { decode } from '../nftables/decode.ts';
 import { linkName, type MatchKey, type Statement, statementText } from '../nftables/statement.ts';
-import { extensionText, NAT, prefixText, quoted, type SetNames, UNNAMED_SET } from './extensions.ts';
+import { extensionText, NAT, prefixText, quoted, UNNAMED_SET } from './extensions.ts';
 
 export interface NftRuleText {
   /**
@@ -59,15 +59,10 @@ const OPTIONS: Readonly<Partial<Record<MatchKey, readonly [option: string, text:
   'th dport': ['--dport', ports],
 };
 
-/**
- * What iptables-nft prints of a rule.
- *
- * @param names names of ipsets by index
- */
+/** What iptables-nft prints of a rule. */
 export function iptablesRule(
   family: Family,
   { expressions, comment }: Pick<RuleReply, 'expressions' | 'comment'>,
-  names?: SetNames,
 ): NftRuleText {
   const head = new Map<string, string>();
   /** Options of tcp or udp. */
@@ -140,7 +135,7 @@ export function iptablesRule(
 
   function readExtension(one: Expression | undefined): boolean {
     if (one?.name !== 'match' && one?.name !== 'target') return false;
-    const words = extensionText(one, { family, names });
+    const words = extensionText(one, { family });
     if (words === undefined) return false;
     if (one.name === 'target') return decide(`-j ${words}`);
     // Since 1.8.11, tcp without options is an extension, and options that follow count as its own.

@@ -217,7 +217,7 @@ function obstacleIn(
     [
       (flags & DORMANT) !== 0,
       `the table ${table} is dormant: no rule in it has an effect`,
-      `find out which program has set this flag, and wake the table up: nft 'add table ${table} { }'${other}`,
+      `find out which program has set this flag, and let it wake the table up${other}`,
     ],
     [
       owner !== undefined,
@@ -227,12 +227,12 @@ function obstacleIn(
     [
       chain !== undefined && !isInPlace,
       `the chain POSTROUTING in the table ${table} is not the one of iptables: ${type === undefined ? 'it has no hook' : `type ${type}, hook ${number}, priority ${priority}`}`,
-      `find out which program has made it, and delete it: nft 'flush chain ${table} POSTROUTING; delete chain ${table} POSTROUTING'${other}`,
+      `find out which program has made it, and let it take another name${other}`,
     ],
     [
       policy === DROP,
       `the policy of the chain POSTROUTING in the table ${table} is drop: what no rule masquerades is dropped`,
-      `find out which program has set it, and set it back: nft 'chain ${table} POSTROUTING { policy accept; }'`,
+      `find out which program has set it, and let it set the policy to accept`,
     ],
   ];
   const found = obstacles.find(([isThere]) => isThere);

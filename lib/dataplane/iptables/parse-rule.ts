@@ -1,6 +1,6 @@
 import type { Family } from '../../cidr/address.ts';
 import { complement, nothing, parseRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
-import { type Condition, markTest, type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
+import { type Outcome, type Rule, ruleOf, type Test } from '../rule.ts';
 import { ruleWords } from './rule.ts';
 
 /** An option with its values, such as `! --dst-type LOCAL`. */
@@ -39,7 +39,7 @@ export function parseIptablesRule(family: Family, chain: string, spec: string, o
   const target = options.findIndex(({ name }) => name === '-j' || name === '-g');
   const matches = target === -1 ? options : options.slice(0, target);
   const outcome: Outcome = target === -1 ? { kind: 'goes on' } : outcomeOf(options.slice(target), ownChain);
-  return ruleOf(family, `-A ${chain} ${spec}`.trimEnd(), testsOf(family, chain, matches), outcome);
+  return ruleOf(family, `-A ${chain} ${spec}`.trimEnd(), testsOf(family, matches), outcome);
 }
 
 function optionsOf(words: readonly string[]): readonly Option[] {
@@ -68,46 +68,37 @@ function isUnknown(word: string): boolean {
   return /^\[\w+\]?$/.test(word);
 }
 
-function testsOf(family: Family, chain: string, options: readonly Option[]): readonly Test[] {
+function testsOf(family: Family, options: readonly Option[]): readonly Test[] {
   const tests: Test[] = [];
   let match = '';
   for (const [index, option] of options.entries()) {
     if (option.name === '-m') {
       match = option.values[0] ?? '';
       const bare = !options[index + 1]?.name.startsWith('--');
-      if (bare && !SILENT_MATCHES.test(match)) tests.push({ text: match, isSteady: false });
-    } else tests.push(testOf(family, chain, match, option));
+      if (bare && !SILENT_MATCHES.test(match)) tests.push({ text: match });
+    } else tests.push(testOf(family, match, option));
   }
   return tests;
 }
 
-function testOf(family: Family, chain: string, match: string, { negated, name, values }: Option): Test {
+function testOf(family: Family, match: string, { negated, name, values }: Option): Test {
   const value = values.join(' ');
   const not = negated ? 'not ' : '';
-  if (isUnknown(name)) return { text: `${name} ${value}`.trimEnd(), isSteady: false };
+  if (isUnknown(name)) return { text: `${name} ${value}`.trimEnd() };
   if (name === '-d') {
     const set = addresses(family, negated, value);
-    return set ?? { text: `destination ${not}${value}`, isSteady: true };
+    return set ?? { text: `destination ${not}${value}` };
   }
   if (name === '--comment' || name === '-c') return undefined;
   // Policies are only about destinations that are not local.
   if (name === '--dst-type' && value === 'LOCAL') return negated ? undefined : nothing(family);
   if (name === '--limit-iface-out' || name === '--limit-iface-in') return undefined;
-  if (match === 'mark' && name === '--mark') {
-    const [mark = Number.NaN, mask = 0xffffffff] = value.split('/').map(Number);
-    if (Number.isInteger(mark) && Number.isInteger(mask))
-      return markTest(family, chain, mark, mask, !negated);
-  }
   const short = SHORT_OPTIONS[name];
   const what = short ?? `${match} ${name.replace(/^-+/, '')}`.trim();
-  const condition = (isNot: boolean): Condition => ({
-    text: `${what} ${isNot ? 'not ' : ''}${value}`.trimEnd(),
-    isSteady: short !== undefined,
-    sources: name === '-s' ? addresses(family, isNot, value) : undefined,
-    output: name === '-o' ? { name: value.replace(/\+$/, '*'), isNot } : undefined,
-  });
-  const opposite = negated && short !== undefined ? condition(false) : undefined;
-  return { ...condition(negated), opposite };
+  return {
+    text: `${what} ${not}${value}`.trimEnd(),
+    sources: name === '-s' ? addresses(family, negated, value) : undefined,
+  };
 }
 
 /** The addresses that a prefix asks for; undefined for a mask with holes. */
@@ -124,7 +115,6 @@ function outcomeOf([target, ...more]: readonly Option[], ownChain: string): Outc
   if (name === 'MASQUERADE') return { kind: 'masquerades' };
   if (TRANSLATING.test(name)) return { kind: 'masquerades', to: more[0]?.values.join() ?? '' };
   if (name === 'ACCEPT') return { kind: 'ends' };
-  if (name === 'NOTRACK' || more[0]?.name === '--notrack') return { kind: 'untracks' };
   if (DROPPING.test(name)) return { kind: 'else' };
   if (name === 'RETURN') return { kind: 'returns' };
   if (GOING_ON.test(name)) return { kind: 'goes on' };

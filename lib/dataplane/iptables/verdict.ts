@@ -43,7 +43,7 @@ export function kernelVerdicts(
 /** Stands for rules that may lead some packets to the chain. */
 function unseenRule(family: Family, chain: string): Rule {
   const text = `rules in other chains, or rules that iptables cannot read, may lead to ${chain}`;
-  const conditions = [{ text, isSteady: false }];
+  const conditions = [{ text }];
   return { text, destinations: everything(family), conditions, outcome: { kind: 'own' } };
 }
 

@@ -1,20 +1,15 @@
 import type { Family } from '../../cidr/address.ts';
 import { complement, nothing, type RangeSet } from '../../cidr/ranges.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import { type Condition, markTest, type Outcome, type Test } from '../rule.ts';
-import { LOCAL, linkName, type Match, type Statement, statementText } from './statement.ts';
+import type { Outcome, Test } from '../rule.ts';
+import { LOCAL, type Match, type Statement, statementText } from './statement.ts';
 
 /** What a statement means for packets of one family. */
 export interface Meaning {
   readonly family: Family;
-  /** The names of table and chain. */
-  readonly tableAndChain: string;
   /** The addresses in a set; undefined if it holds anything else, or is not read. */
   readonly addressesIn: (set: string) => RangeSet | undefined;
 }
-
-/** The header, the interfaces and the protocol: of these each rule gets the same answer from a packet. */
-const STEADY = /^(?:ip6? |th |[io]if|meta (?:protocol|nfproto|l4proto)$)/;
 
 /** The values of these keys that packets of the family have. */
 const FAMILY_VALUES: Readonly<Record<string, Readonly<Record<Family, bigint>>>> = {
@@ -32,11 +27,11 @@ export function testOf(meaning: Meaning, statement: Statement): Test {
     const isOfOther = last?.name === 'nat' && last.family !== NFPROTO[family].protocol;
     return isOfOther ? nothing(family) : undefined;
   }
-  return { text: statementText(family, statement), isSteady: false };
+  return { text: statementText(family, statement) };
 }
 
 function matchTest(meaning: Meaning, match: Match): Test {
-  const { family, tableAndChain } = meaning;
+  const { family } = meaning;
   const { key, isNot = false } = match;
   const always = (answer: boolean) => (answer === isNot ? nothing(family) : undefined);
   const value = 'range' in match && match.range.first === match.range.last ? match.range.first : undefined;
@@ -44,28 +39,10 @@ function matchTest(meaning: Meaning, match: Match): Test {
   if (key === 'fib daddr type' && value === LOCAL) return always(false);
   const own = FAMILY_VALUES[key]?.[family];
   if (own !== undefined && value !== undefined) return always(value === own);
-  if (key === 'meta mark' && 'mask' in match)
-    return markTest(family, tableAndChain, Number(match.value), Number(match.mask), !isNot);
-  if (key === 'meta mark' && value !== undefined)
-    return markTest(family, tableAndChain, Number(value), 0xffffffff, !isNot);
   const addresses = addressesOf(meaning, match);
   const set = addresses && isNot ? complement(addresses) : addresses;
   if (set !== undefined && / daddr$/.test(key)) return set;
-  return conditionOf(meaning, match, set);
-}
-
-/** @param sources the addresses that it asks for, if these are of sources */
-function conditionOf(meaning: Meaning, match: Match, sources: RangeSet | undefined): Condition {
-  const { key, isNot = false } = match;
-  const isSteady = !('set' in match) && STEADY.test(key);
-  const opposite = isSteady && isNot ? matchTest(meaning, { ...match, isNot: false }) : undefined;
-  return {
-    text: statementText(meaning.family, match),
-    isSteady,
-    sources,
-    output: key === 'oifname' && 'range' in match ? { name: linkName(match.range), isNot } : undefined,
-    opposite: opposite !== undefined && 'text' in opposite ? opposite : undefined,
-  };
+  return { text: statementText(family, match), sources: set };
 }
 
 /** The addresses that a match asks for; undefined if it asks for something else. */
@@ -79,7 +56,7 @@ function addressesOf({ family, addressesIn }: Meaning, match: Match): RangeSet |
 const OTHER_OUTCOMES: Readonly<Record<string, Outcome>> = {
   masq: { kind: 'masquerades' },
   nat: { kind: 'masquerades' },
-  notrack: { kind: 'untracks' },
+  notrack: { kind: 'else' },
   queue: { kind: 'else' },
   reject: { kind: 'else' },
 };
@@ -101,7 +78,7 @@ export function outcomeOf(family: Family, statement: Statement): Outcome | undef
       return { kind: 'masquerades', to };
     }
     case 'set':
-      return /^ip6? [sd]addr$/.test(statement.key) ? { kind: 'rewrites' } : undefined;
+      return /^ip6? [sd]addr$/.test(statement.key) ? { kind: 'else' } : undefined;
     case 'verdict':
       if (statement.chain !== undefined)
         return { kind: statement.verdict === 'goto' ? 'goto' : 'jump', chain: statement.chain };

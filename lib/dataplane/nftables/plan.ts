@@ -187,6 +187,6 @@ function refuseForeign(table: Table): void {
     throw new DataplaneError(
       'refused',
       `the table ${name} is not the agent's: it has no comment that begins with "${COMMENT_START}"`,
-      `find out which program made it, and rename or delete it: nft delete table ${name}`,
+      `find out which program made it, and let it use another name or end it`,
     );
 }

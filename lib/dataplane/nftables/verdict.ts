@@ -118,7 +118,7 @@ function ownTest(family: Family, statement: Statement, { sets }: Table): Test {
     const set = sets.find((one) => one.name === name);
     return set?.ranges === undefined || set.hasOthers === true ? undefined : rangeSet(family, set.ranges);
   };
-  const test = testOf({ family, tableAndChain: '', addressesIn }, statement);
+  const test = testOf({ family, addressesIn }, statement);
   // Sources that are left alone are known by the agent's own rule alone.
   return test !== undefined && 'sources' in test && !asksSources(statement) ? conditionOf(test.text) : test;
 }
@@ -136,5 +136,5 @@ function addressText(family: Family, range: Range): string {
 }
 
 function conditionOf(text: string): Condition {
-  return { text, isSteady: false };
+  return { text };
 }

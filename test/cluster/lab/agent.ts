@@ -92,11 +92,6 @@ interface Operation {
   readonly value: unknown;
 }
 
-/** Looks for what is wrong on a node. kube-proxy in nftables mode beside the agent's iptables is a finding, as its page says. */
-export function doctor({ proxyMode }: Cluster): readonly string[] {
-  return ['ip-masq-agent', 'doctor', ...(proxyMode === 'nftables' ? ['--accept-foreign=kube-proxy'] : [])];
-}
-
 /** What asks for each dataplane, whichever fits the node. */
 export const DATAPLANES = [
   { backend: 'iptables', components: [], args: ['--backend=iptables'] },

@@ -92,7 +92,6 @@ describe('the command line', () => {
     'to-ports': ['20-10', '1-10,5-20'],
     'iptables-mode': ['nftables'],
     'cidr-limit-max': ['many'],
-    'accept-foreign': ['Docker', 'docker,'],
     'require-file': [
       ...['operator', 'ip-masq-a,', 'ip-masq-a, ip-masq-b', 'ip-masq-a/b', `ip-masq-${'x'.repeat(248)}`],
     ],

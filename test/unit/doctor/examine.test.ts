@@ -7,13 +7,13 @@ import { renderChain, renderJump, renderQuotedJump } from '../../../lib/dataplan
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { examine } from '../../../lib/doctor/examine.ts';
 import { FINDING_MEANING } from '../../../lib/doctor/finding.ts';
-import { holderFindings, orderFindings } from '../../../lib/doctor/rule-findings.ts';
+import { holderFindings } from '../../../lib/doctor/rule-findings.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { checksOf } from '../../../lib/policy/checks.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { prefixFrom } from '../cidr/support.ts';
 import { directoryOf, mergedOf, OPTIONS } from '../config/support.ts';
-import { OWN } from '../foreign/support.ts';
+import { OWN } from '../dataplane/support.ts';
 
 /** A node, as far as it differs from one that only lacks the agent's process, and netlink. */
 interface Node {
@@ -52,8 +52,8 @@ const FULL = {
 /** Nodes, and the kinds of all that is found there. Without netlink, nftables is not read. */
 const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
   ['no agent', {}, 'no-agent not-read'],
-  ['no config directory', { files: undefined }, 'config-unreadable no-agent not-read'],
-  ['an invalid config', { files: { 'ip-masq-a': 'masqLinkLocal: 1' } }, 'config-invalid no-agent not-read'],
+  ['no config directory', { files: undefined }, 'config-unreadable no-agent'],
+  ['an invalid config', { files: { 'ip-masq-a': 'masqLinkLocal: 1' } }, 'config-invalid no-agent'],
   ['no config file', { files: {} }, 'config-empty no-agent out-of-sync not-read'],
   [
     'nothing inside',
@@ -78,21 +78,9 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
   ['no ip6tables', { without: /^ip6tables/ }, 'no-agent not-read'],
   ['no iptables-restore', { without: /restore/ }, 'no-agent tool-missing not-read'],
   ['an old iptables', { version: '1.4.21' }, 'tool-missing'],
-  ['a kernel that refuses', { failure: 'Permission denied' }, 'kernel-refused'],
+  ['a kernel that refuses', { failure: 'Permission denied' }, 'kernel-refused not-read'],
   ['a missing rule', { nft: [...CHAIN.slice(1), JUMP] }, 'no-agent out-of-sync not-read'],
   ['the jump of v2', { nft: [...CHAIN, V2] }, 'older-agent not-read'],
-  ['a rule behind the jump', { nft: [...CHAIN, JUMP, RETURN] }, 'no-agent jump-not-last not-read'],
-  [
-    'a foreign rule that masquerades',
-    { nft: ['-A POSTROUTING -d 10.5.0.0/16 -j MASQUERADE', ...CHAIN, JUMP] },
-    'no-agent foreign-rule not-read',
-  ],
-  [
-    'a foreign rule that exempts',
-    { nft: ['-A POSTROUTING -d 8.0.0.0/8 -j ACCEPT', ...CHAIN, JUMP] },
-    'no-agent foreign-exemption not-read',
-  ],
-  ['Cilium', { proc: { '/proc/net/dev': ' cilium_host: 0' } }, 'bpf-masquerade no-agent not-read'],
   ['rules in both modes', { legacy: [RETURN] }, 'no-agent not-read both-modes'],
   ['a chain in the other mode', { legacy: CHAIN }, 'no-agent not-read chain-elsewhere'],
   [
@@ -121,15 +109,6 @@ describe('the doctor', () => {
       }
     });
 
-  it('finds that kube-proxy may run behind the agent, unless that is accepted', () => {
-    const chain = { family: 'IPv4', chainText: '' } as const;
-    const node = { baseChains: [], unread: [], skipped: [], samePriority: [chain] };
-    assert.deepEqual(orderFindings(node, ['kube-proxy']), []);
-    const [finding, ...others] = orderFindings(node, []);
-    assert.deepEqual(others, []);
-    all.add(`${finding?.kind}`);
-  });
-
   it('finds an agent that does not answer, and nothing if it answers', () => {
     const survey = { used: [], others: [] } as unknown as Parameters<typeof holderFindings>[1];
     const agent = { kind: 'agent', pid: 7, introduction: { version: 'v1', flags: [] } } as const;
@@ -140,7 +119,7 @@ describe('the doctor', () => {
 
   it('finds each kind here', () => {
     // These are read over netlink alone.
-    all.add('stateless-nat').add('nat-unusable').add('forward-drop').add('uplink-address');
+    all.add('flows-against-policy').add('nat-unusable').add('uplink-address');
     // An agent tells of it.
     all.add('config-file-gone');
     assert.deepEqual([...all].toSorted(), Object.keys(FINDING_MEANING).toSorted());
@@ -168,7 +147,7 @@ async function examined(node: Node) {
     },
     dataplane: { ...RULES, backend: 'iptables', mode: 'nft', ...node.options },
     host: hostOf(node),
-    acceptForeign: [],
+    accepted: [],
     findPods: node.findPods ?? (async () => []),
     retry: { timeoutMs: 0, signal: new AbortController().signal, onRetry: () => {} },
   });

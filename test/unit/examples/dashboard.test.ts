@@ -9,7 +9,7 @@ describe('the dashboard', () => {
       // What is counted against whole DaemonSets is not of some nodes.
       const chosen = expr.includes('kube_pod_info')
         ? '{cluster=~"$cluster"'
-        : '{cluster=~"$cluster",node=~"$node"}';
+        : '{cluster=~"$cluster",node=~"$node"';
       assert.ok(expr.includes(chosen), panel);
     }
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
-import { destinationsOf } from '../../../lib/flows/destinations.ts';
+import { flowsTo } from '../../../lib/flows/destinations.ts';
 import { flowOf, sourceOf } from './support.ts';
 
 const SERVICE = parseAddress('10.96.0.10');
@@ -11,12 +11,8 @@ const toBackend = (backend: string, from = '10.244.0.1:1') =>
 
 async function destinations(flows: Parameters<typeof sourceOf>[0][number], from?: string) {
   assert.ok(SERVICE);
-  const [found = []] = await destinationsOf(
-    sourceOf([flows]),
-    [SERVICE],
-    from ? parseAddress(from) : undefined,
-  );
-  return found.map(formatAddress);
+  const [found] = (await flowsTo(sourceOf([flows]), [SERVICE], from ? parseAddress(from) : undefined)) ?? [];
+  return found?.destinations.map(formatAddress);
 }
 
 describe('destinations of connections', () => {
@@ -30,5 +26,22 @@ describe('destinations of connections', () => {
   it('are those of connections from an address, if one is asked for', async () => {
     const flows = [toBackend('10.3.4.5'), toBackend('10.3.4.6', '10.244.0.2:1')];
     assert.deepEqual(await destinations(flows, '10.244.0.2'), ['10.3.4.6']);
+  });
+
+  it('are told with some of the connections, and the address that each left with', async () => {
+    assert.ok(SERVICE);
+    const flows = [
+      flowOf({ from: '10.244.0.1:1', to: '10.96.0.10:53', via: '10.3.4.9:53', as: '192.0.2.1:7' }),
+      toBackend('10.3.4.9', '10.244.0.1:2'),
+    ];
+    const [found] = (await flowsTo(sourceOf([flows]), [SERVICE], undefined)) ?? [];
+    assert.deepEqual(
+      found?.flows.map(({ text, as }) => [text, as && formatAddress(as)]),
+      [
+        ['udp 10.244.0.1:1 to 10.96.0.10:53', '192.0.2.1'],
+        ['udp 10.244.0.1:2 to 10.96.0.10:53', undefined],
+      ],
+    );
+    assert.equal(await flowsTo(sourceOf([flows], 1e6), [SERVICE], undefined), undefined);
   });
 });

@@ -10,7 +10,7 @@ import {
   compilePolicy,
   decider,
   type Entry,
-  flowVerdict,
+  flowPolicy,
   nodeAddressText,
   outcomeText,
   type Policy,
@@ -25,8 +25,8 @@ import { located } from './support.ts';
 describe('a flow', () => {
   it('has no verdict if masqueradeFromCIDRs does not list its source, because another program may masquerade it', () => {
     const text = 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqueradeFromCIDRs: [10.244.0.0/16]';
-    const verdict = flowVerdict([policyOf({ a: text }, 'IPv4')]);
-    const from = (source: string) => verdict(addressFrom(source), addressFrom('203.0.113.9'));
+    const verdict = flowPolicy([policyOf({ a: text }, 'IPv4')]);
+    const from = (source: string) => verdict(addressFrom(source), addressFrom('203.0.113.9'))?.verdict;
     assert.deepEqual(['10.244.1.2', '10.9.9.9'].map(from), ['masqueraded', undefined]);
   });
 });

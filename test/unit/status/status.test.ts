@@ -13,7 +13,6 @@ import {
   type Plan,
 } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import type { ForeignFinding } from '../../../lib/foreign/find.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
 import { StatusObserver } from '../../../lib/status/observer.ts';
@@ -225,42 +224,6 @@ describe('the status', () => {
     status.onConntrack(undefined);
     assert.deepEqual(await series('conntrack_usage_ratio'), []);
     assert.equal(await value('conntrack_drops_total'), 3);
-  });
-
-  it('counts the foreign rules by family, author and sources, without the accepted ones', async () => {
-    const { status, value, series } = create();
-    const finding = (rules: number, more: Partial<ForeignFinding> = {}): ForeignFinding => ({
-      key: '',
-      effect: 'masquerades',
-      family: 'IPv4',
-      author: 'docker',
-      isAccepted: false,
-      rules,
-      limitsSources: false,
-      message: '',
-      evidence: [],
-      remedy: '',
-      ...more,
-    });
-    const limited = { family: 'IPv6', limitsSources: true } as const;
-    status.onForeignRules([
-      finding(2),
-      finding(3),
-      finding(7, limited),
-      finding(9, { isAccepted: true }),
-      finding(1, { effect: 'untracks' }),
-    ]);
-    assert.equal(await value('foreign_exemption_rules', 'family="IPv4",author="docker",sources="any"'), 1);
-    assert.equal(await value('foreign_masquerade_rules', 'family="IPv4",author="docker",sources="any"'), 5);
-    assert.equal(await value('foreign_masquerade_rules', 'family="IPv6",author="docker",sources="some"'), 7);
-    assert.equal((await series('foreign_masquerade_rules')).length, 2);
-    assert.deepEqual(await series('accepted_foreign_rules'), [
-      'ip_masq_agent_accepted_foreign_rules{family="IPv4",author="docker",sources="any"} 9',
-    ]);
-    assert.equal(status.foreign.length, 5);
-    status.onForeignRules([]);
-    assert.deepEqual(await series('foreign_masquerade_rules'), []);
-    assert.deepEqual(await series('accepted_foreign_rules'), []);
   });
 
   it('shows what the kernel has counted as it is, by config file where it is left alone', async () => {

@@ -1,17 +1,23 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
 import { MOST_FLOWS } from '../../../lib/flows/read.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
+import { StatusObserver } from '../../../lib/status/observer.ts';
 import { Recorder } from '../../../lib/status/recorder.ts';
+import type { FamilyStatus } from '../../../lib/status/status.ts';
 import { createFlowWatch, type FlowWatch } from '../../../lib/watchers/flow-watch.ts';
 import { capturedLog } from '../../lab/log.ts';
 import { flowOf, sourceOf } from '../flows/support.ts';
 
 const UDP = flowOf({ from: '10.244.1.2:1', to: '203.0.113.9:53' });
 const TCP = flowOf({ from: '10.244.1.2:2', to: '203.0.113.9:443' }, { protocol: 6, tcpState: 3 });
+
+/** Whether the series is not 0. */
+const isAny = (line: string): boolean => !line.endsWith(' 0');
 
 interface Lab {
   readonly watch: FlowWatch;
@@ -21,7 +27,7 @@ interface Lab {
   opened(): number;
   series(name: string): Promise<readonly string[]>;
   /** Reads, and waits until that is done. */
-  read(after?: 'change' | 'repair' | 'nothing'): Promise<void>;
+  read(after?: 'change' | 'repair' | 'nothing' | 'again'): Promise<void>;
 }
 
 /** A watch over what `read` gives. It masquerades everything. */
@@ -43,7 +49,17 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
       throw error;
     }
   };
-  const watch = createFlowWatch({ mode, families: ['IPv4'], toPorts: [] }, log, recorder, open);
+  const status = new StatusObserver(recorder, buildInfo());
+  status.families.set('IPv4', {} as FamilyStatus);
+  const readSuspects = async () => ['somebody'];
+  const options = { mode, families: ['IPv4'], toPorts: [], accepted: [], readSuspects } as const;
+  const node = {
+    open,
+    localKey: () => '',
+    createIsLocal: () => () => false,
+    podSources: async () => () => true,
+  };
+  const watch = createFlowWatch(options, log, status, node);
   return {
     watch,
     lines,
@@ -53,7 +69,8 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
       (await metrics.text()).split('\n').filter((line) => line.startsWith(`ip_masq_agent_${name}{`)),
     read: async (after = 'change') => {
       const before = closed;
-      watch.read(() => 'masqueraded', after);
+      if (after === 'again') watch.readAgain();
+      else watch.read(() => ({ verdict: 'masqueraded' }), after);
       for (let turn = 0; turn < 100 && closed === before; turn += 1) await setImmediate();
       await setImmediate();
     },
@@ -61,25 +78,49 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
 }
 
 describe('a reading of conntrack', () => {
-  it('reports stale flows, and says what ends them', async () => {
+  it('reports flows against the policy, and says what ends them', async () => {
     const lab = labOf(() => sourceOf([[UDP, TCP], [{ ...UDP, zone: 1 }]]));
     await lab.read();
     assert.equal(
       lab.lines[0]?.['msg'],
-      '2 connections still have the verdict that they began with: 1 of udp (IPv4, not masqueraded), 1 of tcp (IPv4, not masqueraded); each keeps it as long as it goes on, or a foreign rule decides about it; --stale-flows=delete-udp ends those of UDP',
+      '2 connections: 2 not masqueraded (IPv4) against the config, as they began; they keep that to the end; --stale-flows=delete-udp ends those of UDP',
     );
     assert.deepEqual(lab.lines[0]?.['flows'], [
-      'udp 10.244.1.2:1 to 203.0.113.9:53: still not masqueraded',
-      'tcp 10.244.1.2:2 to 203.0.113.9:443: still not masqueraded',
+      'udp 10.244.1.2:1 to 203.0.113.9:53: not masqueraded',
+      'tcp 10.244.1.2:2 to 203.0.113.9:443: not masqueraded',
     ]);
     assert.equal(lab.lines.length, 1);
     assert.deepEqual(lab.deleted, []);
-    const wanted = 'ip_masq_agent_stale_flows{family="IPv4",protocol="udp",verdict="not_masqueraded"} 1';
-    assert.ok((await lab.series('stale_flows')).includes(wanted));
-    assert.equal((await lab.series('stale_flows')).length, 6);
+    assert.deepEqual((await lab.series('flows_against_policy')).filter(isAny), [
+      'ip_masq_agent_flows_against_policy{family="IPv4",verdict="not_masqueraded",since="before"} 2',
+    ]);
+    assert.equal((await lab.series('flows_against_policy')).length, 6);
     assert.deepEqual(await lab.series('port_usage_ratio'), [
       'ip_masq_agent_port_usage_ratio{family="IPv4"} 0',
     ]);
+  });
+
+  it('warns of flows that began since the last change, if two readings find them', async () => {
+    const since = { ...TCP, id: 2 };
+    let flows: readonly Flow[] = [UDP];
+    const lab = labOf(() => sourceOf([flows]), 'delete-udp');
+    await lab.read('nothing');
+    flows = [UDP, since];
+    for (const warnings of [0, 1, 1]) {
+      await lab.read('again');
+      assert.equal(lab.lines.length, warnings);
+    }
+    assert.partialDeepStrictEqual(lab.lines[0], {
+      msg: "1 connection: 1 not masqueraded (IPv4) against the config, begun since the agent's last change: another program decides about them; ip-masq-agent doctor names what else does NAT on this node",
+      suspects: ['somebody'],
+    });
+    assert.equal((await lab.series('flows_against_policy')).filter(isAny).length, 2);
+    lab.watch.onChange();
+    await lab.read('again');
+    assert.deepEqual((await lab.series('flows_against_policy')).filter(isAny), [
+      'ip_masq_agent_flows_against_policy{family="IPv4",verdict="not_masqueraded",since="before"} 2',
+    ]);
+    assert.deepEqual(lab.deleted, []);
   });
 
   it('tells of them after each change, but after repairs at most once a minute', async (t) => {
@@ -106,8 +147,8 @@ describe('a reading of conntrack', () => {
     assert.deepEqual(lab.deleted, [UDP]);
     const said = lab.lines.map(({ msg }) => String(msg).split(':')[0]);
     assert.deepEqual(said, [
-      '1 connection still has the verdict that it began with',
-      'deleted from conntrack, because they had the verdict that they began with',
+      '1 connection',
+      'deleted from conntrack, because they were treated as before the change',
     ]);
   });
 
@@ -121,8 +162,8 @@ describe('a reading of conntrack', () => {
     await lab.read();
     const said = lab.lines.map(({ msg }) => String(msg).split(':')[0]);
     assert.deepEqual(said, [
-      'deleted from conntrack, because they had the verdict that they began with',
-      'stale flows and ports in use are not counted',
+      'deleted from conntrack, because they were treated as before the change',
+      'flows against the policy and ports in use are not counted',
     ]);
   });
 
@@ -130,15 +171,15 @@ describe('a reading of conntrack', () => {
     let entries = 1;
     const lab = labOf(() => sourceOf([[UDP]], entries));
     await lab.read();
-    assert.equal((await lab.series('stale_flows')).length, 6);
+    assert.equal((await lab.series('flows_against_policy')).length, 6);
     entries = MOST_FLOWS + 1;
     await lab.read();
     await lab.read();
-    assert.deepEqual(await lab.series('stale_flows'), []);
+    assert.deepEqual(await lab.series('flows_against_policy'), []);
     assert.deepEqual(await lab.series('port_usage_ratio'), []);
     const [, ...said] = lab.lines.map(({ msg }) => msg);
     assert.deepEqual(said, [
-      'conntrack holds more than 262144 flows: stale flows and ports in use are not counted',
+      'conntrack holds more than 262144 flows: flows against the policy and ports in use are not counted',
     ]);
   });
 

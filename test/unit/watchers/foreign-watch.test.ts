@@ -10,7 +10,6 @@ import { Recorder } from '../../../lib/status/recorder.ts';
 import { createForeignWatch } from '../../../lib/watchers/foreign-watch.ts';
 import { capturedLog } from '../../lab/log.ts';
 import { olderAgentRules } from '../../lab/older-agent.ts';
-import { fakeHost, policyOf } from '../foreign/support.ts';
 
 const DATAPLANE: Dataplane = {
   name: 'nftables',
@@ -23,32 +22,30 @@ const DATAPLANE: Dataplane = {
   count: () => assert.fail(),
 };
 
-const NO_LEFTOVERS = { returned: [], removeOnce: async () => undefined };
+const HOST: Host = { run: () => assert.fail(), readText: async () => '' };
+const NO_LEFTOVERS = { returned: [], removals: 0, removeOnce: async () => undefined };
 const SURROUNDINGS = {
   leftovers: NO_LEFTOVERS,
-  accepted: [],
+  onRemoval: () => {},
   findPods: async () => [],
   signal: new AbortController().signal,
 };
 
-/** Reads so often, with a host of which every command fails with the error; what was logged. */
+/** Reads so often, while leftovers cannot be removed; what was logged. */
 async function logged(readings: number, error: unknown): Promise<ReturnType<typeof capturedLog>['lines']> {
   const { log, lines } = capturedLog();
   let runs = 0;
-  const host: Host = {
-    run: async () => {
-      runs += 1;
-      throw error;
-    },
-    readText: async () => '',
+  const removeOnce = async () => {
+    runs += 1;
+    throw error;
   };
   const status = new StatusObserver(new Recorder(), buildInfo());
-  const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status });
-  const dataplane = { ...DATAPLANE, iptables: { mode: 'nft', suffix: '-nft' } } as const;
+  const leftovers = { ...NO_LEFTOVERS, removeOnce };
+  const watch = createForeignWatch({ ...SURROUNDINGS, host: HOST, log, status, leftovers });
   for (let reading = 1; reading <= readings; reading += 1) {
-    watch.read({ dataplane, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
+    watch.read({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [] });
     while (runs < reading) await setImmediate();
-    await setImmediate();
+    for (let turn = 0; turn < 10; turn += 1) await setImmediate();
   }
   return lines;
 }
@@ -76,19 +73,41 @@ describe('a reading of foreign rules that fails', () => {
   }
 });
 
-for (const accepted of [[], ['ip-masq-agent']])
-  it(`rules of another agent that have come back are foreign rules in the status, accepted: ${accepted}`, async () => {
-    const status = new StatusObserver(new Recorder(), buildInfo());
-    const dataplane = { ...DATAPLANE, name: 'iptables (legacy)' };
-    const returned = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
-    const host = fakeHost({});
-    const leftovers = { ...NO_LEFTOVERS, returned };
-    const { log } = capturedLog();
-    const watch = createForeignWatch({ ...SURROUNDINGS, host, log, status, leftovers, accepted });
-    watch.read({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [policyOf('10.0.0.0/8')] });
-    while (status.foreign.length === 0) await setImmediate();
-    assert.deepEqual(
-      status.foreign.map(({ family, rules, evidence, isAccepted }) => [family, rules, evidence, isAccepted]),
-      [['IPv4', 1, olderAgentRules(), accepted.length > 0]],
-    );
+it('rules of another agent that have come back are one warning, and a removal is told', async () => {
+  const dataplane = { ...DATAPLANE, name: 'iptables (legacy)' };
+  const returned = [{ family: 'IPv4', dataplane, rules: olderAgentRules() }] as const;
+  const { log, lines } = capturedLog();
+  const [status, told] = [new StatusObserver(new Recorder(), buildInfo()), Promise.withResolvers<void>()];
+  let removals = 0;
+  const leftovers = {
+    returned,
+    get removals() {
+      removals += 1;
+      return removals;
+    },
+    removeOnce: async () => undefined,
+  };
+  const watch = createForeignWatch({
+    ...SURROUNDINGS,
+    host: HOST,
+    log,
+    status,
+    leftovers,
+    onRemoval: told.resolve,
   });
+  const read = () => watch.read({ dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [] });
+  read();
+  await told.promise;
+  while (status.suspects === undefined) await setImmediate();
+  assert.deepEqual(status.suspects, {
+    suspects: [],
+    unread: ['nf_tables: netlink does not work: --netlink=off'],
+  });
+  read();
+  for (let turn = 0; turn < 20; turn += 1) await setImmediate();
+  assert.match(
+    lines.map(({ msg }) => msg).join(),
+    /^IPv4: rules that this agent removed from iptables \(legacy\) are back/,
+  );
+  assert.equal(lines.length, 1);
+});

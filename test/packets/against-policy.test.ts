@@ -1,0 +1,383 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Flow } from '../../lib/netlink/conntrack.ts';
+import { createNode, eventually, inside, type NodeLab, SERVED } from '../e2e/support.ts';
+import { createNeighbour } from '../lab/box.ts';
+import { startTracker } from '../lab/helpers.ts';
+import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { owning } from '../lab/owning.ts';
+import { ip } from '../lab/pod-links.ts';
+import { succeed } from '../lab/run.ts';
+import { startStreams } from '../lab/stream.ts';
+import { DATAPLANES, NO_LAB } from './support.ts';
+
+const INSIDE = '10.1.1.1';
+const OUTSIDE = '203.0.113.9';
+const PODS = '-s 10.244.0.0/16';
+const OTHER = '192.0.2.77';
+
+/** Rules of another program, as lines of iptables without the table, or a table of nft. */
+interface Foreign {
+  readonly name: string;
+  readonly nat?: readonly string[];
+  readonly raw?: readonly string[];
+  readonly nft?: string;
+  /** The kinds of dataplanes in which it has this effect; all without it. */
+  readonly only?: RegExp;
+}
+
+interface Against extends Foreign {
+  readonly to: string;
+  /** The source that packets leave with. */
+  readonly as: string;
+  /** How the suspect is called and where it is, in nf_tables; in legacy mode, where the rule itself is not read, `legacy`. */
+  readonly suspect: RegExp;
+  readonly legacy?: RegExp;
+}
+
+const post = (body: string, priority: number, table = 'ip site') =>
+  `table ${table} { chain post { type nat hook postrouting priority ${priority}; ${body}; }; }`;
+
+const AGAINST: readonly Against[] = [
+  {
+    name: 'flannel',
+    nat: [
+      '-N FLANNEL-POSTRTG',
+      '-A POSTROUTING -m comment --comment "flanneld masq" -j FLANNEL-POSTRTG',
+      `-A FLANNEL-POSTRTG ${PODS} ! -d 224.0.0.0/4 -m comment --comment "flanneld masq" -j MASQUERADE --random-fully`,
+    ],
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect: /: flannel, table ip nat, chain FLANNEL-POSTRTG \(masquerading: 1 rule\)/,
+    legacy: /: flannel, iptables-legacy, .* which leads to FLANNEL-POSTRTG/,
+  },
+  {
+    name: "kubelet's old rule",
+    nat: [
+      '-A POSTROUTING ! -d 10.9.0.0/16 -m comment --comment "kubenet: SNAT for outbound traffic from cluster" -m addrtype ! --dst-type LOCAL -j MASQUERADE',
+    ],
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect: /: kubelet \(kubenet\), table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/,
+    legacy: /: kubelet \(kubenet\), iptables-legacy/,
+  },
+  {
+    name: 'a plain rule of iptables',
+    nat: [`-A POSTROUTING ${PODS} -j MASQUERADE`],
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect: /: an unknown program, table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/,
+    legacy: /: an unknown program, iptables-legacy.*\(masquerading: 1 rule\)/,
+  },
+  {
+    name: 'a plain rule of nft',
+    nft: post('ip saddr 10.244.0.0/16 masquerade', 200),
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect:
+      /after the agent's rules: an unknown program, table ip site, chain post \(masquerading: 1 rule\)/,
+  },
+  {
+    name: 'a range of addresses that no other match has',
+    nat: ['-A POSTROUTING -m iprange --src-range 10.244.1.1-10.244.1.9 -j MASQUERADE'],
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect: /: an unknown program, table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/,
+    legacy: /: an unknown program, iptables-legacy.*\(masquerading: 1 rule\)/,
+  },
+  {
+    name: 'an ACCEPT before the jump',
+    nat: [`-I POSTROUTING ${PODS} -j ACCEPT`],
+    to: OUTSIDE,
+    as: POD.IPv4,
+    suspect:
+      /before the agent's rules: an unknown program, table ip nat, chain POSTROUTING \(ending NAT early: 1 rule\)/,
+    legacy: /before the agent's rules: an unknown program, iptables-legacy/,
+    only: /iptables/,
+  },
+  {
+    name: 'SNAT to a foreign address',
+    nat: [`-I POSTROUTING ${PODS} -j SNAT --to-source ${OTHER}`],
+    to: INSIDE,
+    as: OTHER,
+    suspect: /before the agent's rules: an unknown program, table ip nat, chain POSTROUTING \(SNAT: 1 rule\)/,
+    legacy: /before the agent's rules: an unknown program, iptables-legacy/,
+  },
+  {
+    name: "a table of the agent's name in another family",
+    nft: post('ip saddr 10.244.0.0/16 masquerade', 90, 'inet ip-masq-agent'),
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect: /before the agent's rules: .*table inet ip-masq-agent, chain post \(masquerading: 1 rule\)/,
+  },
+  {
+    name: "a table of the agent's name, without its comment",
+    nft: post('ip saddr 10.244.0.0/16 masquerade', 90, 'ip ip-masq-agent'),
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect: /before the agent's rules: .*table ip ip-masq-agent, chain post \(masquerading: 1 rule\)/,
+    only: /iptables/,
+  },
+  {
+    name: 'SNAT to the address that the packet has',
+    nft: post('ip saddr 10.244.0.0/16 snat to ip saddr', 90),
+    to: OUTSIDE,
+    as: POD.IPv4,
+    suspect: /before the agent's rules: an unknown program, table ip site, chain post \(SNAT: 1 rule\)/,
+  },
+  {
+    name: 'a table called kube-proxy',
+    nft: post('ip saddr 10.244.0.0/16 masquerade', 90, 'ip kube-proxy'),
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect: /before the agent's rules: kube-proxy, table ip kube-proxy, chain post \(masquerading: 1 rule\)/,
+  },
+  {
+    name: 'a verdict map that leads to the rule',
+    nft: 'table inet site { chain hidden { masquerade; }; chain post { type nat hook postrouting priority 200; ip saddr vmap { 10.244.0.0/16 : goto hidden }; }; }',
+    to: INSIDE,
+    as: NODE.IPv4,
+    suspect:
+      /after the agent's rules: an unknown program, table inet site, chain post \(masquerading: 1 rule\)/,
+  },
+  {
+    name: 'SNAT by a map',
+    nft: post('snat to ip saddr map { 10.244.1.2 : 192.0.2.77 }', 90),
+    to: OUTSIDE,
+    as: OTHER,
+    suspect: /before the agent's rules: an unknown program, table ip site, chain post \(SNAT: 1 rule\)/,
+  },
+];
+
+const HARMLESS: readonly Foreign[] = [
+  {
+    name: "CRI-O's hairpins, by iptables and by nftables",
+    nat: [
+      '-N CRIO-HOSTPORTS-MASQ',
+      '-N CRIO-MASQ-X',
+      '-I POSTROUTING -m comment --comment "kube hostport masquerading" -m conntrack --ctstate DNAT -j CRIO-HOSTPORTS-MASQ',
+      '-A CRIO-HOSTPORTS-MASQ -m comment --comment "pod0_ns0 hostport 9090" -j CRIO-MASQ-X',
+      `-A CRIO-MASQ-X -s ${POD.IPv4} -d ${POD.IPv4} -j MASQUERADE`,
+    ],
+    nft: 'table ip crio-hostports { set hairpins { type ipv4_addr . ipv4_addr; elements = { 10.244.1.2 . 10.244.1.2 }; }; chain masquerading { type nat hook postrouting priority 100; ip saddr . ip daddr @hairpins masquerade; }; }',
+  },
+  {
+    name: "portmap's hairpins",
+    nat: [
+      '-N CNI-HOSTPORT-MASQ',
+      '-A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ',
+      '-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE',
+    ],
+  },
+  {
+    name: "kube-proxy's iptables mode, and what it marks",
+    nat: [
+      '-N KUBE-POSTROUTING',
+      '-I POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING',
+      '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
+      '-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0',
+      '-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
+      '-A PREROUTING -d 10.96.0.1 -j MARK --set-mark 0x4000/0x4000',
+      `-A PREROUTING -d 10.96.0.1 -j DNAT --to-destination ${INSIDE}`,
+    ],
+  },
+  {
+    name: "kube-proxy's nftables mode, and what it marks",
+    nft: `table ip kube-proxy {
+  chain services { type nat hook prerouting priority dstnat; ip daddr 10.96.0.1 meta mark set meta mark or 0x4000 dnat to ${INSIDE}; }
+  chain masquerading { meta mark and 0x4000 == 0 return; meta mark set meta mark xor 0x4000; masquerade fully-random; }
+  chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
+}`,
+  },
+  {
+    name: "Calico's VXLAN and NodeLocal DNSCache, which are not tracked",
+    raw: [
+      '-N cali-PREROUTING',
+      '-A PREROUTING -m comment --comment "cali:6gwbT8clXdHdC1b1" -j cali-PREROUTING',
+      '-A cali-PREROUTING -p udp -m udp --dport 4789 -j NOTRACK',
+      '-A PREROUTING -d 169.254.20.10/32 -p udp -m udp --dport 53 -j CT --notrack',
+    ],
+  },
+  {
+    name: "OVN-Kubernetes' management port",
+    nft: 'table inet ovn-kubernetes { chain mgmtport-snat { type nat hook postrouting priority 100; oifname "ovn-k8s-mp0" masquerade; }; }',
+  },
+];
+
+interface Lab extends AsyncDisposable {
+  readonly network: Network;
+  readonly node: NodeLab;
+  /** The source that a packet to the destination has outside, from the pod or from a container of Docker. */
+  seen(destination: string, from?: 'container'): Promise<string>;
+  write(rules: Foreign): Promise<void>;
+  undo(rules: Foreign): Promise<void>;
+  /** Forgets all connections. */
+  forget(): Promise<void>;
+}
+
+const createLab = (name: string): Promise<Lab> =>
+  owning(async (stack) => {
+    const node = stack.use(await createNode());
+    const network = stack.use(await createNetwork(node.box));
+    const tracker = stack.use(await startTracker(node.box));
+    const docker = stack.use(await createNeighbour(node.box));
+    await ip(
+      node.box,
+      `route add ${POD.IPv4} dev pod0`,
+      'link add docker0 type bridge',
+      `link add veth1 type veth peer name eth0 netns ${docker.pid}`,
+      'link set veth1 master docker0',
+      'link set veth1 up',
+      'link set docker0 up',
+      'address add 172.17.0.1/16 dev docker0',
+    );
+    await ip(
+      docker,
+      'link set eth0 up',
+      'address add 172.17.0.2/16 dev eth0',
+      'route add default via 172.17.0.1',
+    );
+    const container = stack.use(await network.witness.openSender(docker));
+    const suffix = name === 'iptables-legacy' ? '-legacy' : '-nft';
+    const restore = async (table: string, lines: readonly string[] = []) => {
+      const input = [`*${table}`, ...lines, 'COMMIT', ''].join('\n');
+      if (lines.length > 0)
+        await succeed(node.box.run(`iptables${suffix}-restore`, ['--noflush', '--wait'], { input }));
+    };
+    await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
+    const forget = async () => {
+      for (const flow of await tracker.ask<readonly Flow[]>({ kind: 'read' }))
+        await tracker.ask({ kind: 'delete', flow });
+    };
+    return {
+      node,
+      network,
+      seen: async (destination, from) => {
+        const sender = from === undefined ? network : container;
+        const [seen] = await sender.sourcesSeen([destination]);
+        return seen?.address ?? '';
+      },
+      async write({ nat, raw, nft }) {
+        await restore('nat', nat);
+        await restore('raw', raw);
+        if (nft !== undefined) await node.nft(nft);
+      },
+      async undo({ nat, raw, nft }) {
+        // A new chain goes last.
+        const inverse = (lines: readonly string[] = []) =>
+          lines.toReversed().map((line) => line.replace(/^-[AI] /, '-D ').replace(/^-N /, '-X '));
+        await restore('nat', inverse(nat));
+        await restore('raw', inverse(raw));
+        const [table] = /(?<=^table )\w+ [\w-]+/.exec(nft ?? '') ?? [];
+        if (table !== undefined) await node.nft(`delete table ${table}`);
+      },
+      forget,
+    };
+  });
+
+const doctor = async (lab: Lab, flags: readonly string[]) => {
+  const { stdout } = await lab.node.agent('doctor', ...flags);
+  const [finding] = /^flows-against-policy.*\n(?: .*\n)*/m.exec(stdout) ?? [];
+  return { stdout, finding };
+};
+
+/** Each of its readings takes a process. */
+const isExplained = ({ name }: Foreign) => /flannel|before the jump/.test(name);
+
+for (const { name, flags } of DATAPLANES) {
+  const isMeant = ({ only }: Foreign) => only?.test(name) ?? true;
+  describe(`connections of pods that another program treats otherwise (${name})`, { skip: NO_LAB }, () => {
+    it('are found, with who it may be; in health none is', async () => {
+      await using lab = await createLab(name);
+      const { node } = lab;
+      assert.equal((await node.agent('--once', ...flags)).code, 0);
+      const explain = async (to: string) =>
+        (await node.agent('explain', '--live', `--from=${POD.IPv4}`, ...flags, to)).stdout;
+      for (const foreign of AGAINST.filter(isMeant)) {
+        const suspect = (name === 'iptables-legacy' ? foreign.legacy : undefined) ?? foreign.suspect;
+        await lab.write(foreign);
+        if (isExplained(foreign)) {
+          const before = await explain(foreign.to);
+          assert.match(before, suspect, foreign.name);
+          assert.match(
+            before,
+            /the agent's rules (?:masquerade it|leave it alone); the chains? of .* (?:first|too)$/m,
+          );
+        }
+        assert.equal(await lab.seen(foreign.to), foreign.as, foreign.name);
+        const { finding, stdout } = await doctor(lab, flags);
+        assert.match(finding ?? stdout, new RegExp(`udp ${POD.IPv4}:\\d+ to ${foreign.to}:`), foreign.name);
+        assert.match(finding ?? '', suspect, foreign.name);
+        const left = foreign.as === POD.IPv4 ? 'with its own address' : `with ${foreign.as}`;
+        assert.match(
+          await explain(foreign.to),
+          new RegExp(`which left ${left}: it began before`),
+          foreign.name,
+        );
+        await lab.undo(foreign);
+        await lab.forget();
+      }
+      await lab.write({
+        name: 'Docker',
+        nat: ['-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE'],
+      });
+      for (const foreign of HARMLESS) {
+        await lab.write(foreign);
+        assert.equal(await lab.seen(INSIDE), POD.IPv4, foreign.name);
+        assert.equal(await lab.seen(OUTSIDE), NODE.IPv4, foreign.name);
+        assert.equal(await lab.seen(INSIDE, 'container'), NODE.IPv4, foreign.name);
+        if (/kube-proxy/.test(foreign.name))
+          assert.equal(await lab.seen('10.96.0.1'), NODE.IPv4, foreign.name);
+        const { finding, stdout } = await doctor(lab, flags);
+        assert.equal(finding, undefined, foreign.name);
+        assert.match(stdout, /connections: none against the config/, foreign.name);
+        await lab.undo(foreign);
+      }
+    });
+
+    it('are counted as begun since the last change, and those of before as what they are', async () => {
+      await using lab = await createLab(name);
+      await using streams = await startStreams(lab.network.pod, lab.network.outside);
+      const { node } = lab;
+      // As kube-proxy does: with its rules the kernel tracks connections.
+      await node.nft(post('ct state new counter', 90, 'ip service'));
+      await streams.advance([OUTSIDE]);
+      const agent = node.start(...flags, SERVED);
+      await agent.logged(/metrics, probes and status on/);
+      const counts = (expected: string) =>
+        eventually(
+          async () => (await series(node)) === expected,
+          () => expected,
+        );
+      await counts('not_masqueraded before 1');
+      await lab.write({ name: 'other', nat: [`-I POSTROUTING ${PODS} -d 10.0.0.0/8 -j MASQUERADE`] });
+      await streams.advance([OUTSIDE, INSIDE]);
+      agent.kill('SIGHUP');
+      await counts('masqueraded after 1, not_masqueraded before 1');
+      assert.doesNotMatch(agent.log(), /another program decides/);
+      agent.kill('SIGHUP');
+      await agent.logged(
+        /10\.1\.1\.1:\d+: masqueraded as .*"suspects":\[.*an unknown program.*1 connection: 1 masqueraded \(IPv4\) against the config, begun since/,
+      );
+      const { stdout } = await doctor(lab, flags);
+      assert.match(stdout, /of which 1 began before/);
+      await node.run('ip', 'address', 'add', '198.51.100.7/32', 'dev', 'uplink0');
+      await delay(ADDRESS_PAUSE_MS);
+      agent.kill('SIGHUP');
+      await counts('masqueraded before 1, not_masqueraded before 1');
+      await streams.advance([OUTSIDE, INSIDE]);
+      await agent.stop();
+    });
+  });
+}
+
+/** Longer than changes of addresses wait. */
+const ADDRESS_PAUSE_MS = 1_000;
+
+const SERIES = /flows_against_policy\{family="IPv4",verdict="(\w+)",since="(\w+)"\} ([1-9]\d*)$/gm;
+
+async function series(node: NodeLab): Promise<string> {
+  const found = Array.from((await node.metrics()).matchAll(SERIES), ([, ...values]) => values.join(' '));
+  return found.toSorted().join(', ');
+}

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createNode, inside, type NodeLab } from '../e2e/support.ts';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
+import { succeed } from '../lab/run.ts';
+import { NO_LAB } from './support.ts';
+
+const OUTSIDE = '203.0.113.9';
+const IPTABLES = '--backend=iptables';
+
+async function explained(node: NodeLab, backend: string): Promise<string> {
+  const flags = ['--live', `--from=${POD.IPv4}`, backend, OUTSIDE];
+  return (await node.agent('explain', ...flags)).stdout;
+}
+
+describe('packets to an address', { skip: NO_LAB }, () => {
+  // https://github.com/aws/amazon-vpc-cni-k8s/issues/3800
+  it('may be routed elsewhere by a mark: explain says by which link', async () => {
+    await using node = await createNode();
+    await using network = await createNetwork(node.box);
+    await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
+    assert.equal((await node.agent('--once', IPTABLES)).code, 0);
+    const settings = [
+      'link add second0 type veth peer name second1',
+      'link set second0 up',
+      'link set second1 up',
+      'address add 198.51.100.7/24 dev second0',
+      'route add default via 198.51.100.9 dev second0 table 100',
+      'rule add fwmark 0x80/0x80 lookup 100',
+      'rule add fwmark 0x40000/0xff0000 lookup main',
+      'rule add fwmark 0x5 unreachable',
+    ];
+    await succeed(node.box.run('ip', ['-batch', '-'], { input: `${settings.join('\n')}\n` }));
+    assert.equal((await network.sourceSeen(OUTSIDE)).address, NODE.IPv4);
+    assert.match(
+      await explained(node, IPTABLES),
+      /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1, but .*with the mark 0x80\/0x80 by second0 through 198\.51\.100\.9 \(routing table 100\)\n/,
+    );
+    assert.match(await explained(node, IPTABLES), /, but with the mark 0x5\/0xffffffff nowhere/);
+    const marked = 'iptables -t mangle -A PREROUTING -i pod0 -j MARK --set-mark 0x80/0x80'.split(' ');
+    await succeed(node.box.run(marked[0] ?? '', marked.slice(1)));
+    await assert.rejects(network.sourceSeen(OUTSIDE), /no packet .* arrives/);
+  });
+});
