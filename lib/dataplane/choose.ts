@@ -9,7 +9,7 @@ import { readChains } from './iptables/observe.ts';
 import { ruleTarget } from './iptables/rule.ts';
 import { createTool, type Tool } from './iptables/tool.ts';
 import { type Netlink, noAnswer, whyNoNetlink } from './netlink.ts';
-import { TABLE } from './nftables/names.ts';
+import { CHAIN, TABLE } from './nftables/names.ts';
 import { type Backend, type DataplaneOptions, DEFAULT_CHAIN, type IptablesMode } from './options.ts';
 
 /** The table, and the chain of nat, that kube-proxy keeps in its two modes (pkg/proxy in Kubernetes). */
@@ -74,8 +74,11 @@ async function readEvidence(host: Host, most: number | undefined): Promise<Evide
       const texts = rules.map(({ spec }) => spec);
       return jumps.length > 0 || (!isOfOlderAgent(texts) && hasComments(texts));
     };
+    // Without its chain, the kernel has taken the sets of the agent's table, and has refused the rules.
+    const findTable = (table: string, family: Family) =>
+      table === TABLE ? requests.chain({ family, table, chain: CHAIN }) : requests.table({ family, table });
     return {
-      tables: await present(tables, FAMILIES, (table, family) => requests.table({ family, table })),
+      tables: await present(tables, FAMILIES, findTable),
       chains: [
         ...(await present([KUBE_PROXY.chain], FAMILIES, find)),
         ...(await present([DEFAULT_CHAIN], FAMILIES, findRules)),

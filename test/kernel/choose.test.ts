@@ -22,7 +22,9 @@ const OLDER_RULES = olderAgentRules().filter((line) => !line.startsWith('-A POST
 const inNat = (tool: string, lines: readonly string[]) =>
   [`${tool}-restore --noflush <<'END'`, '*nat', ...lines, 'COMMIT', 'END'].join('\n');
 
-const OWN_TABLE = 'nft add table ip6 ip-masq-agent';
+const OWN_SETS =
+  "nft 'add table ip6 ip-masq-agent; add set ip6 ip-masq-agent not-masqueraded { type ipv6_addr; flags interval; }'";
+const OWN_TABLE = `${OWN_SETS}\nnft add chain ip6 ip-masq-agent postrouting`;
 const OWN_CHAIN = inNat('iptables-nft', OWN_RULES);
 const PROXY_TABLE = 'nft add table ip6 kube-proxy';
 const PROXY_CHAIN = 'iptables-nft -t nat -N KUBE-SERVICES';
@@ -48,6 +50,7 @@ const NODES: readonly (readonly [node: string, setUp: readonly string[], choice:
   ],
   ['a node with both, because kube-proxy has switched', [PROXY_TABLE, PROXY_CHAIN], 'nftables kube-proxy'],
   ["a node with the agent's table", [OWN_TABLE, PROXY_CHAIN], 'nftables own-rules'],
+  ['a node on which the kernel has taken the sets, but no rules', [OWN_SETS], 'iptables trial'],
   ...['iptables-nft', 'iptables-legacy'].flatMap((tool) => [
     [
       `a node with rules of the agent, ${tool}`,
