@@ -134,6 +134,8 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
           `chain aside { return; }\nmap m { type ${type} : verdict; elements = { ${element} : jump aside }; }\nchain postrouting { ${daddr} vmap @m; jump aside; }`,
           'counter c { }\nquota q { over 5 mbytes; }\nct helper ftp { type "ftp" protocol tcp; }\nchain postrouting { counter name c; }',
           `counter c { }\nmap m { type ${type} : counter; elements = { ${element} : "c" }; }`,
+          `chain aside { return; }\nmap m { type ${type} : verdict; flags constant; elements = { ${element} : jump aside }; }\nchain postrouting { ${daddr} vmap @m; }`,
+          `map m { type ${type} : verdict; flags constant; elements = { ${element} : return }; }`,
         ],
         ['before', 'planned'] as const,
       )) {

@@ -114,12 +114,13 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
   const missing = named.sets.filter((set) => !isIn(table.sets, set));
   const spare = table.sets.filter((set) => set.isAnonymous !== true && !isIn(named.sets, set));
   const hasSameRules = isDeepStrictEqual(chainLines(table), chainLines(named));
+  const old = hasSameRules ? spare : spare.filter((set) => !isConstantMap(set));
   return {
     transactions: [
       addSets(family, missing),
       hasSameRules ? [] : [flush, ...switchRules(table, named)],
     ].filter((commands) => commands.length > 0),
-    cleanup: spare.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
+    cleanup: old.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
   };
 }
 
@@ -131,12 +132,19 @@ function switchRules(table: Table, { family, chains }: PolicyTable): Transaction
   const maps = table.sets.filter(({ isMap, isAnonymous }) => isMap === true && isAnonymous !== true);
   // Elements of maps lead to chains and objects, which cannot be deleted before.
   return [
-    ...maps.map(({ name }) => ({ kind: 'flush set', ...own, set: name }) as const),
+    ...maps.map((map) => {
+      return { kind: isConstantMap(map) ? 'delete set' : 'flush set', ...own, set: map.name } as const;
+    }),
     ...wrong.map(({ name }) => ({ kind: 'delete chain', ...own, chain: name }) as const),
     ...table.objects.map((object) => ({ kind: 'delete object', ...own, ...object }) as const),
     ...chains.filter((chain) => !had.has(chainLine(chain))).map((chain) => addChain(family, chain)),
     ...chains.flatMap((chain) => addRules(family, chain)),
   ];
+}
+
+/** Whether it is deleted with the rules that look it up: the kernel refuses to flush it before. */
+function isConstantMap({ isMap, isConstant }: Table['sets'][number]): boolean {
+  return isMap === true && isConstant === true;
 }
 
 /** The name of a set that is right, by all that can be read of it; if there are several, of one that rules look up. */

@@ -49,6 +49,8 @@ export interface TableSet extends UserData {
   /** Whether it is a part of a rule, with which it goes. */
   readonly isAnonymous?: boolean;
   readonly isMap?: boolean;
+  /** Whether the kernel changes no element as long as a rule looks it up. */
+  readonly isConstant?: boolean;
 }
 
 interface CountedRange extends Range {
@@ -126,6 +128,7 @@ function setOf(family: Family, set: SetReply & { readonly elements: ReadElements
     ranges: elements?.ranges,
     isAnonymous: (set.flags & SET_FLAGS.anonymous) !== 0,
     isMap: (set.flags & (SET_FLAGS.map | NFT_SET_OBJECT)) !== 0,
+    isConstant: (set.flags & SET_FLAGS.constant) !== 0,
     ...((elements?.catchAll || elements?.hasOthers) && { hasOthers: true }),
   };
 }
