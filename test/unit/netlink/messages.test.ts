@@ -320,7 +320,7 @@ describe('messages to the kernel', () => {
 
 /** What the captured messages say. */
 const EXPECTED = {
-  table: { flags: 0, use: 2, handle: 1 },
+  table: { flags: 0, use: 2 },
   chain: {
     protocol: 2,
     table: 't',
@@ -330,7 +330,6 @@ const EXPECTED = {
   },
   set: {
     name: 's',
-    handle: 2,
     flags: 4,
     keyType: 7,
     keyBytes: 4,
