@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/chain.ts';
+import { renderChain, renderJump, renderQuotedJump } from '../../lib/dataplane/iptables/chain.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { DAMAGES } from '../lab/damages.ts';
 import { WITH_NETLINK } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
-import { CHAIN, type Family, forEachMode, type Lab, policyOf } from './support.ts';
+import { CHAIN, DEFAULTS, type Family, forEachMode, type Lab, policyOf } from './support.ts';
 
 const CONFIG: Readonly<Record<Family, string>> = {
   IPv4: 'nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16]',
@@ -27,7 +27,8 @@ forEachMode((makeLab, family, mode) => {
     await using lab = await makeLab();
     const plan = await lab.sync(policy);
     assert.deepEqual(plan?.found, ['no readable chain', 'jump missing']);
-    assert.equal(plan.added.length, 4);
+    // One for each entry, one for the node itself, and the last one.
+    assert.equal(plan.added.length, policy.entries.length + 2);
     await assertExact(lab, policy);
     assert.equal(await lab.sync(policy), undefined);
   });
@@ -78,7 +79,8 @@ forEachMode((makeLab, family, mode) => {
     const before = lab.commands.length;
     const plan = await lab.sync(changed);
     assert.deepEqual(plan?.found, ['rules differ']);
-    assert.deepEqual([plan.added.length, plan.removed.length, plan.kept], [1, 2, 2]);
+    // Kept are one entry, the rule for the node itself, and the last rule.
+    assert.deepEqual([plan.added.length, plan.removed.length, plan.kept], [1, 2, 3]);
     assert.equal(lab.commands.slice(before).filter((command) => command.includes('-restore')).length, 1);
     await assertExact(lab, changed);
   });
@@ -258,7 +260,7 @@ forEachMode((makeLab, family, mode) => {
     assert.equal(await lab.sync(policy), undefined);
     await lab.iptables('-I', CHAIN);
     assert.deepEqual((await lab.sync(policy))?.found, ['rules differ']);
-    assert.equal((await rulesOf(lab, CHAIN)).length, policy.entries.length + 1);
+    assert.deepEqual(await rulesOf(lab, CHAIN), specsOf(policy));
   });
 
   it('leaves one jump where two agents repair at the same time', async () => {
@@ -305,9 +307,13 @@ async function rulesOf(lab: Lab, chain: string): Promise<readonly string[]> {
   return lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length));
 }
 
+function specsOf(policy: Policy): readonly string[] {
+  return renderChain(policy, DEFAULTS).map(({ spec }) => spec);
+}
+
 /** Exactly the policy is in the chain, and exactly one right jump leads to it. */
 async function assertExact(lab: Lab, policy: Policy): Promise<void> {
-  assert.equal((await rulesOf(lab, CHAIN)).length, policy.entries.length + 1);
+  assert.deepEqual(await rulesOf(lab, CHAIN), specsOf(policy));
   const jumps = (await rulesOf(lab, 'POSTROUTING')).filter((spec) => spec.endsWith(` ${CHAIN}`));
   assert.deepEqual(jumps, [JUMP]);
   assert.equal((await lab.dataplane.observe(lab.family)).plan(policy), undefined);
