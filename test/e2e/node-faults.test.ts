@@ -7,6 +7,7 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
+import { setInUse, unnumbered } from '../lab/own-sets.ts';
 import { ProjectedVolume } from '../lab/volume.ts';
 import { answers, BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
 
@@ -215,12 +216,13 @@ describe('more than the agent writes', () => {
   const comment = 'x'.repeat(100);
 
   for (const [what, script] of [
-    ['elements', `add element ip ip-masq-agent not-masqueraded { ${MANY.join(', ')} }`],
+    ['elements', (set: string) => `add element ip ip-masq-agent ${set} { ${MANY.join(', ')} }`],
     [
       'rules',
-      MANY.map(
-        (to) => `add rule ip ip-masq-agent postrouting ip daddr ${to} return comment "${comment}"`,
-      ).join('\n'),
+      () =>
+        MANY.map(
+          (to) => `add rule ip ip-masq-agent postrouting ip daddr ${to} return comment "${comment}"`,
+        ).join('\n'),
     ],
   ] as const)
     it(`in its table is replaced without being read: ${what}`, async () => {
@@ -228,12 +230,16 @@ describe('more than the agent writes', () => {
       await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
       const once = () => node.agent('--once', NFTABLES, '--cidr-limit-max=1', '--cidr-limit=1');
       assert.equal((await once()).code, 0);
-      const before = await node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent');
-      await node.nft(script);
+      const listing = async () =>
+        unnumbered(await node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent'));
+      const addMany = async () =>
+        node.nft(script((await node.run('sh', '-ec', `echo ${setInUse('IPv4')}`)).trim()));
+      const before = await listing();
+      await addMany();
       assert.match((await once()).stderr, /rules added \d+, removed \d\d?,/);
-      assert.equal(await node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent'), before);
+      assert.equal(await listing(), before);
       assert.doesNotMatch((await once()).stderr, /rules added/);
-      await node.nft(script);
+      await addMany();
       assert.equal(
         (await node.agent('--once', '--backend=iptables', '--cidr-limit-max=1', '--cidr-limit=1')).code,
         0,
