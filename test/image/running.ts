@@ -109,8 +109,8 @@ export function running(get: () => ImageLab): void {
 
     const explained = await exec('explain', '--live', '10.1.2.3', '203.0.113.9');
     assert.equal(explained.code, 0, explained.stderr);
-    assert.match(explained.stdout, /^10\.1\.2\.3 .*ip-masq-cloud:1:22/);
-    assert.match(explained.stdout, /^203\.0\.113\.9 /m);
+    assert.match(explained.stdout, /^10\.1\.2\.3: .*ip-masq-cloud:1:22/);
+    assert.match(explained.stdout, /^203\.0\.113\.9: .*no entry/m);
     const diff = await exec('diff');
     assert.equal(diff.code, 0, diff.stdout + diff.stderr);
     const doctor = await exec('doctor');
