@@ -29,9 +29,14 @@ export function validateFile(file: ConfigFile, options: ConfigOptions): Validate
   const found: { readonly offset: number; readonly problem: Problem }[] = [];
   /** What the schema has said something about. */
   const refused = new Set<unknown>();
+  // Each step goes through the whole text: a later step may find a mistake further up.
   const report: NoteProblem = (kind, at, ...others) => {
-    if (found.length <= MAX_PROBLEMS && !refused.has(at))
-      found.push({ offset: at.offset, problem: problemIn(file, kind, at, ...others) });
+    const { offset } = at;
+    const last = found[MAX_PROBLEMS];
+    if (refused.has(at) || (last !== undefined && last.offset <= offset)) return;
+    const index = found.findLastIndex((one) => one.offset <= offset) + 1;
+    found.splice(index, 0, { offset, problem: problemIn(file, kind, at, ...others) });
+    found.splice(MAX_PROBLEMS + 1);
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
     value,
@@ -51,7 +56,7 @@ export function validateFile(file: ConfigFile, options: ConfigOptions): Validate
     nonMasqueradeOrigin: originIn(file, (values.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     ...parseKeys(values, context),
   };
-  const problems = found.sort((a, b) => a.offset - b.offset).map(({ problem }) => problem);
+  const problems = found.map(({ problem }) => problem);
   return { config, problems, cidrCount, isEmpty: values.size === 0 };
 }
 

@@ -387,4 +387,13 @@ describe('any text in a config file of any name', () => {
       assert.equal(problems.length, 101);
     });
   }
+
+  it('keeps the first of very many problems from top to bottom, whichever step finds them', () => {
+    const { problems } = validate('a: 1\n'.repeat(1500));
+    assert.deepEqual(
+      problems.map(({ kind, at }) => [kind, at && 'line' in at && at.line]),
+      problems.map((_, index) => [index === 0 ? 'unknown-key' : 'duplicate-key', index + 1]),
+    );
+    assert.equal(problems.length, 101);
+  });
 });
