@@ -25,6 +25,7 @@ const OUTPUTS = {
     'explain --live --config-dir=invalid 10.1.2.3',
     'explain --live 10.1.2.3 127.0.0.1 8.8.8.8 9.9.9.9 10.96.0.10',
     'explain --live --from=10.244.1.2 8.8.8.8',
+    'explain --live --backend=nftables 8.8.8.8',
   ],
   diff: ['diff', 'diff -f ip-masq-ok', 'diff --config-dir=invalid', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
