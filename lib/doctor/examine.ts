@@ -10,7 +10,7 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { IPTABLES_OF } from '../dataplane/iptables/tool.ts';
 import { listRuleLocations } from '../dataplane/open.ts';
-import { postroutingLines, readSuspects } from '../foreign/read-suspects.ts';
+import { listPostrouting, readSuspects } from '../foreign/read-suspects.ts';
 import type { Suspects } from '../foreign/suspects.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
@@ -40,7 +40,7 @@ export interface Examination {
   readonly read: readonly string[];
   /** What else does NAT on the node. */
   readonly suspects: Suspects;
-  /** The first rules of POSTROUTING as iptables prints them. */
+  /** The first rules of POSTROUTING as iptables prints them, without the agent's jump. */
   readonly postrouting: readonly string[];
 }
 
@@ -123,7 +123,10 @@ async function examineKernel(
     await collect(async () => {
       const asked = { families, ownChain: options.chain, iptables: dataplane.iptables };
       const suspects = await readSuspects(host, asked);
-      nat = { suspects, postrouting: await postroutingLines(host, asked) };
+      const { lines, unread } = await listPostrouting(host, asked);
+      // A chain that both could not list is told once.
+      const all = [...new Set([...suspects.unread, ...unread])];
+      nat = { suspects: { ...suspects, unread: all }, postrouting: lines };
       if (config === undefined || hasVanished) {
         read.push('connections: not judged, because the config in use is not what the files say');
         return [];

@@ -8,9 +8,11 @@ import { ruleTarget } from '../dataplane/iptables/rule.ts';
 import { createTool, IPTABLES_OF } from '../dataplane/iptables/tool.ts';
 import { whyNoNetlink } from '../dataplane/netlink.ts';
 import { HOOK, SRCNAT, TABLE } from '../dataplane/nftables/names.ts';
+import type { IptablesMode } from '../dataplane/options.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { TABLE_FAMILIES } from '../netlink/messages.ts';
 import type { NatChain } from '../netlink/replies.ts';
+import { adviceText } from '../text/advice.ts';
 import { truncated, truncatedText } from '../text/words.ts';
 import { programOf } from './programs.ts';
 import { type Branch, readBranches } from './read-nftables.ts';
@@ -77,7 +79,7 @@ async function listBases({ host: { netlink }, unread }: Reader): Promise<readonl
 }
 
 async function unlessRefused<Answer>(
-  { unread }: Reader,
+  { unread }: Pick<Reader, 'unread'>,
   what: string,
   read: () => Promise<Answer>,
 ): Promise<Answer | undefined> {
@@ -85,7 +87,8 @@ async function unlessRefused<Answer>(
     return await read();
   } catch (error) {
     if (!(error instanceof NetlinkError || error instanceof DataplaneError)) throw error;
-    if (error.failure !== 'unsupported') unread.push(`${what}: ${error.message}`);
+    const said = error instanceof DataplaneError ? adviceText(error) : error.message;
+    if (error.failure !== 'unsupported') unread.push(`${what}: ${said}`);
     return undefined;
   }
 }
@@ -157,9 +160,16 @@ function command(start: string, ...words: readonly string[]): string | undefined
 
 const MOST_LINES = 10;
 
-/** The first rules of POSTROUTING in `nat` as iptables prints them, in the modes that the node uses, unread. For people. */
-export async function postroutingLines(host: Host, options: SuspectOptions): Promise<readonly string[]> {
-  const lines: string[] = [];
+/** The first rules of POSTROUTING in `nat`, without the agent's jump, and what could not be listed. */
+export interface PostroutingListing {
+  readonly lines: readonly string[];
+  /** In the words of `Suspects`. */
+  readonly unread: readonly string[];
+}
+
+/** The rules as iptables prints them, in the modes that the node uses, unread. For people. */
+export async function listPostrouting(host: Host, options: SuspectOptions): Promise<PostroutingListing> {
+  const [lines, unread]: [string[], string[]] = [[], []];
   for (const family of options.families)
     for (const mode of ['nft', 'legacy'] as const) {
       const isOwn = options.iptables?.mode === mode;
@@ -167,23 +177,21 @@ export async function postroutingLines(host: Host, options: SuspectOptions): Pro
         mode === 'nft'
           ? await host.netlink?.has({ family, table: 'nat', chain: 'POSTROUTING' })
           : (await legacyTables(host, family))?.includes('nat');
-      if (!isOwn && isUsed !== true) continue;
+      if (!(isUsed ?? isOwn)) continue;
       const found = isOwn ? options.iptables : await findCommand(host, mode);
       if (found === undefined) continue;
       const tool = createTool(inTurns(host, mode), family, found.suffix);
-      const specs = await tool.list('POSTROUTING').catch(noListing);
+      const list = () => tool.listWhole('POSTROUTING', 'nat');
+      const specs = await unlessRefused({ unread }, placeText(family, mode, 'nat', 'POSTROUTING'), list);
+      const others = (specs ?? []).filter((spec) => ruleTarget(spec) !== options.ownChain);
       const command = `${IPTABLES_OF[family]}${found.suffix} -t nat -S POSTROUTING`;
-      lines.push(
-        ...(specs === undefined
-          ? [`${command} lists nothing`]
-          : truncated(specs, MOST_LINES, (spec) => `${command}: ${spec}`)),
-      );
+      lines.push(...truncated(others, MOST_LINES, (spec) => `${command}: ${spec}`));
     }
-  return lines;
+  return { lines, unread };
 }
 
-function noListing(error: unknown): undefined {
-  if (!(error instanceof DataplaneError)) throw error;
+function placeText(family: Family, mode: IptablesMode, table: string, chain: string): string {
+  return `${IPTABLES_OF[family]}-${mode}, table ${table}, chain ${chain}`;
 }
 
 const LEGACY_CHAIN = { raw: 'PREROUTING', nat: 'POSTROUTING' } as const;
@@ -195,12 +203,12 @@ async function readLegacy(reader: Reader, family: Family, table: 'raw' | 'nat'):
   const inUse = await legacyTables(host, family);
   if (inUse?.includes(table) !== true) return [];
   const [chain, isOwn] = [LEGACY_CHAIN[table], options.iptables?.mode === 'legacy'];
-  const what = `${IPTABLES_OF[family]}-legacy, table ${table}, chain ${chain}`;
+  const what = placeText(family, 'legacy', table, chain);
   const list = async () => {
     const found = isOwn ? options.iptables : await findCommand(host, 'legacy');
     if (found === undefined)
       throw new DataplaneError('missing', 'it is in use, but not installed here', 'install it');
-    return await createTool(inTurns(host, 'legacy'), family, found.suffix).list(chain, table);
+    return await createTool(inTurns(host, 'legacy'), family, found.suffix).listWhole(chain, table);
   };
   const specs = (await unlessRefused(reader, what, list)) ?? [];
   const isBeside = table === 'nat' && !isOwn && options.iptables !== undefined;

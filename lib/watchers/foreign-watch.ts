@@ -96,7 +96,7 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
     const families = policies.map(({ family }) => family);
     const found = await readSuspects(host, { families, ownChain: chain, iptables: dataplane.iptables });
     status.onSuspects(found);
-    return found.suspects.map(suspectText);
+    return [...found.suspects.map(suspectText), ...found.unread.map((what) => `not read: ${what}`)];
   };
 
   const podNotices = async (policies: readonly Policy[]): Promise<NoticesByKey> => {

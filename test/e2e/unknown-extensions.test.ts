@@ -34,11 +34,32 @@ describe('the agent in legacy mode', () => {
       // The foreign rule is there, and the second sync writes nothing.
       assert.equal((await agent('--once')).code, 0);
       assert.equal(await node.run('iptables-legacy', '-t', 'nat', '-S'), rules);
-      const { stdout } = await besideAgent(node, () => agent('doctor'));
-      assert.match(stdout, new RegExp(`POSTROUTING of nat needs the extension ${name} of iptables`));
+      const unread = new RegExp(
+        `^ +not read: iptables-legacy, table nat, chain POSTROUTING: .*a rule in POSTROUTING of nat needs the extension ${name} of iptables, which is not installed here: .*; use an image that has this extension$`,
+        'gm',
+      );
+      for (const words of [['doctor'], ['explain', '--live', '8.8.8.8']]) {
+        const { stdout } = await besideAgent(node, () => agent(...words));
+        assert.equal(stdout.match(unread)?.length, 1, stdout);
+        assert.doesNotMatch(stdout, /lists nothing|NAT here/);
+      }
       assert.equal((await agent('cleanup')).code, 0);
       assert.doesNotMatch(await node.run('iptables-legacy', '-t', 'nat', '-S'), /IP-MASQ-AGENT/);
     });
+});
+
+it('doctor says that iptables cannot list a rule of nft(8), and names the rule all the same', async () => {
+  await using node = await createNode();
+  await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+  assert.equal((await node.agent('--once', '--iptables-mode=nft')).code, 0);
+  const rule = ['ip', 'daddr', '{ 192.0.2.1, 192.0.2.7 }', 'masquerade'];
+  assert.equal((await node.box.run('nft', ['add', 'rule', 'ip', 'nat', 'POSTROUTING', ...rule])).code, 0);
+  const { stdout } = await besideAgent(node, () => node.agent('doctor', '--iptables-mode=nft'));
+  assert.match(stdout, /table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/);
+  assert.match(
+    stdout,
+    /^ +not read: iptables-nft, table nat, chain POSTROUTING: iptables-nft cannot list POSTROUTING of nat: .*'nft' tool; list it with nft list chain ip nat POSTROUTING$/m,
+  );
 });
 
 async function run(node: NodeLab, libraries: string, ...args: readonly string[]) {

@@ -1,4 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
+import { TABLE_FAMILIES } from '../../netlink/messages.ts';
 import { DataplaneError, noListing, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
@@ -65,12 +66,17 @@ export function createTool(host: Host, family: Family, suffix: string) {
       const result = await ask('nat', ['-S', chain], most && most * RULE_BYTES);
       return result.isCut ? 'too many' : rulesIn(chain, result);
     },
-    /** The extension for want of which a chain cannot be listed, in words; undefined if that is not the reason. */
-    async lacksExtension(chain: string, table: string): Promise<string | undefined> {
-      const name = UNKNOWN_EXTENSION.exec((await query(table, '-S', chain)).stderr)?.[1];
-      return name === undefined
-        ? undefined
-        : `the extension ${name} of iptables, which is not installed here`;
+    /**
+     * The same of a chain that is there.
+     *
+     * @throws {DataplaneError} also if it has rules that iptables cannot read
+     */
+    async listWhole(chain: string, table: string): Promise<readonly string[]> {
+      const result = await query(table, '-S', chain);
+      const specs = rulesIn(chain, result);
+      const showing = `nft list chain ${TABLE_FAMILIES[family].word} ${table} ${chain}`;
+      if (specs === undefined) throw unlisted(command, `${chain} of ${table}`, showing, result);
+      return specs;
     },
     /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
     async listCounts(chain: string): Promise<readonly CountedRule[]> {
@@ -266,6 +272,25 @@ const SYMPTOMS: readonly Symptom[] = [
   },
 ];
 
+/** Why a chain that is there cannot be listed, with what the command says of it. */
+function unlisted(command: string, chain: string, showing: string, result: ToolResult): DataplaneError {
+  const said = saidBy(result).replace(/\.$/, '');
+  const extension = UNKNOWN_EXTENSION.exec(result.stderr)?.[1];
+  if (extension === undefined)
+    return new DataplaneError(
+      'refused',
+      `${command} cannot list ${chain}: ${said}`,
+      `list it with ${showing}`,
+    );
+  const needs = `a rule in ${chain} needs the extension ${extension} of iptables, which is not installed here`;
+  const message = `${command} cannot list it, because ${needs}: ${said}`;
+  return new DataplaneError('missing', message, 'use an image that has this extension');
+}
+
+function saidBy({ stderr, code }: ToolResult): string {
+  return stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${code}`;
+}
+
 function failure(command: string, result: ToolResult): DataplaneError {
   const extensions = new Set(Array.from(result.stderr.matchAll(LACKING), ([, name]) => `xt_${name}`));
   const hasNoChainType = NO_CHAIN_TYPE.test(result.stderr);
@@ -279,6 +304,5 @@ function failure(command: string, result: ToolResult): DataplaneError {
     const other = hasNoChainType ? '--iptables-mode=legacy' : '--backend=nftables';
     return new DataplaneError('unsupported', message, `load them on the node (modprobe), or use ${other}`);
   }
-  const said = result.stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${result.code}`;
-  return toolError(SYMPTOMS, result.stderr, `${command} failed: ${said}`);
+  return toolError(SYMPTOMS, result.stderr, `${command} failed: ${saidBy(result)}`);
 }

@@ -103,6 +103,8 @@ it('rules of another agent that have come back are one warning, and a removal is
     suspects: [],
     unread: ['nf_tables: netlink does not work: --netlink=off'],
   });
+  const own = { dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [] };
+  assert.deepEqual(await watch.suspects(own), [`not read: ${status.suspects.unread.join()}`]);
   read();
   for (let turn = 0; turn < 20; turn += 1) await setImmediate();
   assert.match(
