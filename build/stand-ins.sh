@@ -7,7 +7,10 @@ set -eu
 builder=$1 arch=$2
 cpu=$(echo "$arch" | sed s/amd64/x64/)
 cd "$(dirname "$0")/.."
-archive=$(apt-get indextargets --format "\$(REPO_URI)" 'Created-By: Packages' | grep -m 1 '/debian/*$' || echo http://deb.debian.org/debian)
+archive=$(apt-get indextargets --format "\$(REPO_URI)" 'Created-By: Packages' | grep -m 1 '/debian/*$') || {
+  echo "stand-ins: apt's sources name no archive of Debian, such as https://mirror.example/debian" >&2
+  exit 1
+}
 archive=${archive%/}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
