@@ -1,5 +1,6 @@
 import type { Box } from './box.ts';
 import { iptablesOf, PROTOCOLS, type Protocol, type Way } from './edits.ts';
+import { unnumbered } from './own-sets.ts';
 
 /** What a kernel holds, without handles and counts. */
 export interface KernelState {
@@ -52,15 +53,16 @@ async function familyState(box: Box, way: Way, protocol: Protocol): Promise<Kern
   return code === 0 ? ownAndForeign(stdout) : { own: '', foreign: undefined };
 }
 
-const NFT_CHAIN = /^\tchain .*?^\t\}$/gms;
+const NFT_PART = /^\t(?:set|chain) .*?^\t\}$/gms;
 
 /**
- * A listing of nft(8) without counts, the chains, and the elements of each set, in an order that does not depend on the
- * kernel: it lists chains in the order in which they were made.
+ * A listing of nft(8) without counts and numbers of sets; the sets, the chains, and the elements of each set, in an order that
+ * does not depend on the kernel: it lists sets and chains in the order in which they were made.
  */
 export function comparable(listing: string): string {
-  const chains = listing.match(NFT_CHAIN) ?? [];
-  return [listing.replace(NFT_CHAIN, ''), ...chains.toSorted()]
+  const text = unnumbered(listing);
+  const parts = text.match(NFT_PART) ?? [];
+  return [text.replace(NFT_PART, ''), ...parts.toSorted()]
     .join('\n')
     .replace(/\bcounter packets \d+ bytes \d+/g, 'counter')
     .replace(/elements = \{([^}]*)\}/g, (_, list: string) => {
