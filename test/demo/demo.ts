@@ -29,7 +29,7 @@ const PACKETS = [
 const ADDED = '  - 10.64.0.0/16    # a peered network\n';
 const BROKEN = '  - 10.64.0.1/10    # a wider one, mistyped\n';
 
-const files = { ...exampleFile('cloud'), ...exampleFile('operator') };
+const files = { ...exampleFile('reconciled'), ...exampleFile('custom') };
 
 await using node = await createNode();
 const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<boolean>();
@@ -115,8 +115,8 @@ async function rules(name = CHAIN): Promise<readonly string[]> {
 }
 
 /** Each key of the ConfigMap is a file of the volume. */
-function exampleFile(owner: 'cloud' | 'operator') {
-  const text = readFileSync(new URL(`../../examples/config-${owner}.yaml`, import.meta.url), 'utf8');
+function exampleFile(name: 'reconciled' | 'custom') {
+  const text = readFileSync(new URL(`../../examples/config-${name}.yaml`, import.meta.url), 'utf8');
   return (load(text) as { readonly data: Readonly<Record<string, string>> }).data;
 }
 
