@@ -6,7 +6,7 @@ import type { Program } from './programs.ts';
 const RULE_KINDS = ['masquerades', 'snat', 'accepts', 'untracks', 'leads'] as const;
 export type RuleKind = (typeof RULE_KINDS)[number];
 
-/** Where packets meet it: before the agent's rules, after them, or nobody can tell. */
+/** Where packets meet it: before the agent's rules, after them, or unknown, because the kernel does not tell the order. */
 export type Position = 'before' | 'after' | 'unknown';
 
 /**

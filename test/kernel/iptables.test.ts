@@ -192,7 +192,7 @@ forEachMode((makeLab, family, mode) => {
   });
 
   if (mode === 'nft') {
-    it('keeps one jump also where nft rules of others make POSTROUTING unreadable for iptables', async () => {
+    it('keeps one jump also where foreign nft rules make POSTROUTING unreadable for iptables', async () => {
       await using lab = await makeLab();
       await lab.sync(policy);
       const table = family === 'IPv4' ? 'ip' : 'ip6';

@@ -163,7 +163,7 @@ export function ruleText(family: Family, rule: TableRule): string {
   return printable(text);
 }
 
-/** What nobody can change of a table that is there. */
+/** The properties that cannot be changed once the table is there. */
 export function tableProperties(table: Table): readonly string[] {
   return [
     ...userDataLines(table),
