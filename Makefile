@@ -72,8 +72,6 @@ export RECORD ?=
 # Names of virtual machines for test-kernels, such as 6.1,6.1-ipv4, instead of all; SHORT=yes for fewer tests, as in .ci/run.
 export KERNELS ?=
 export SHORT ?=
-# A directory with the sources of node-readiness-controller, which scenario 18 needs. It is skipped without them.
-export READINESS_SOURCE ?=
 # Directories with the sources of ip-masq-agent (v1) and ip-masq-agent-v2, for bench, which builds them with Go and measures them too.
 export PEER_V1_SOURCE ?=
 export PEER_V2_SOURCE ?=
@@ -88,7 +86,7 @@ help: ## list targets and variables
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH SOURCE_DATE_EPOCH BUILDER BUILD_FLAGS PUSH_FLAGS BASE_IMAGE DEBIAN_IMAGE NODE_IMAGE \
-	    PROXY_MODE FAMILIES KUBERNETES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD READINESS_SOURCE PEER_V1_SOURCE PEER_V2_SOURCE,\
+	    PROXY_MODE FAMILIES KUBERNETES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD PEER_V1_SOURCE PEER_V2_SOURCE,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages

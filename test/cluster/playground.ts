@@ -11,6 +11,13 @@ import { parametersFrom } from './local/parameters.ts';
 import { checkRequirements } from './local/requirements.ts';
 
 const NAMESPACE = 'kube-system';
+const MINUTE_MS = 60_000;
+const STEPS = [
+  "build Kubernetes, which takes 11 minutes of a core if Go's cache is empty",
+  "build the agent's image, if its sources have changed",
+  'start two nodes',
+  'roll out the agent',
+] as const;
 
 try {
   await play();
@@ -22,12 +29,14 @@ try {
 async function play(): Promise<void> {
   checkRequirements();
   const parameters = parametersFrom(process.env);
+  using steps = startSteps();
   await buildPrograms(console.log);
-  console.log('building the image of the agent, if its sources have changed');
+  steps.next();
   const image = await agentImage();
-  console.log('starting two nodes');
+  steps.next();
   const env = await leaveCluster({ directory: PLAYGROUND, images: [image], ...parameters });
   try {
+    steps.next();
     Object.assign(process.env, env);
     const cluster = clusterFromEnvironment();
     await agentIn(kubectlFor(cluster, NAMESPACE), cluster, NAMESPACE).deploy();
@@ -36,6 +45,25 @@ async function play(): Promise<void> {
     throw error;
   }
   console.log(instructions(env['KUBECTL'] ?? ''));
+}
+
+/** Says at the start of each step, and each minute, what it does and what is left. */
+function startSteps(): Disposable & { next(): void } {
+  const left = [...STEPS];
+  const say = () => {
+    const [now, ...then] = left;
+    const rest = then.length > 0 ? `; then ${then.join(', ')}` : '';
+    console.log(`cluster-up: ${Math.round(process.uptime() / 60)} minutes: ${now}${rest}`);
+  };
+  say();
+  const timer = setInterval(say, MINUTE_MS);
+  return {
+    next: () => {
+      left.shift();
+      say();
+    },
+    [Symbol.dispose]: () => clearInterval(timer),
+  };
 }
 
 function instructions(kubectl: string): string {

@@ -1,7 +1,6 @@
 // Runs the scenarios one after the other: they share the kernel of the nodes. Without KUBECONFIG it brings up a cluster of its own.
 // In the environment: SCENARIOS=1,2,9 (all, if absent), PROXY_MODE, FAMILIES, MATRIX=all for every mode, with IPv4 and with both families, and
-// BAIL=yes to end after the first scenario that fails, RECORD=yes to write what was seen to the documentation, READINESS_SOURCE a
-// checkout of node-readiness-controller.
+// BAIL=yes to end after the first scenario that fails, RECORD=yes to write what was seen to the documentation.
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -15,13 +14,11 @@ import { kubectlFor } from './lab/kubectl.ts';
 import type { List, Node } from './lab/objects.ts';
 import { oldAgentImage } from './lab/old-image.ts';
 import { removeProbes } from './lab/probes.ts';
-import { makeRelease } from './lab/release.ts';
-import { buildHelm, buildPrograms } from './local/build.ts';
+import { buildPrograms } from './local/build.ts';
 import { startCluster } from './local/cluster.ts';
 import { e2eImage } from './local/e2e.ts';
 import { CLUSTER_BIN, type ClusterOptions, type Image } from './local/options.ts';
 import { FAMILIES, PROXY_MODES, parametersFrom } from './local/parameters.ts';
-import { readinessOf } from './local/readiness.ts';
 import { type ClusterResult, type Outcome, readResults, withRun, writeResults } from './results.ts';
 
 type Parameters = Pick<ClusterOptions, 'proxyMode' | 'families'>;
@@ -37,16 +34,10 @@ interface Row {
 
 const SCENARIOS = fileURLToPath(new URL('scenarios', import.meta.url));
 const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
-/** Scenarios that take long, and run only if they are named or with MATRIX=all. */
-const LONG = [15, 16];
-/** The scenario that installs a release, made of the files as they are. */
-const RELEASE = '16-release';
-/** The scenarios that need an image to upgrade from. */
-const UPGRADES = ['08-upgrade', RELEASE];
-/** The scenario that needs the image of the pods of Kubernetes' own tests. */
+/** The scenario that needs an image to upgrade from. */
+const UPGRADE = '08-upgrade';
+/** Kubernetes' own tests, with an image of their pods. They take long, and run only if they are named or with MATRIX=all. */
 const E2E = '15-kubernetes-e2e';
-/** The scenario that needs the images of node-readiness-controller. */
-const READINESS = '18-node-readiness';
 const MINUTES_MS = 60_000;
 
 // Scenarios share their probes, which take seconds to start.
@@ -72,12 +63,8 @@ async function inGivenCluster(): Promise<readonly Row[]> {
 async function inOwnClusters(): Promise<readonly Row[]> {
   const files = await scenarioFiles();
   await buildPrograms(console.log);
-  const images: Image[] = [await agentImage(), ...(await oldImages(files)), ...(await readiness(files))];
+  const images: Image[] = [await agentImage(), ...(await oldImages(files))];
   if (files.some((file) => nameOf(file) === E2E)) images.push(await e2eImage(console.log));
-  if (files.some((file) => nameOf(file) === RELEASE)) {
-    await buildHelm(console.log);
-    process.env['CLUSTER_RELEASE'] = await makeRelease();
-  }
   const rows: Row[] = [];
   for (const parameters of chosen()) {
     const label = `kube-proxy ${parameters.proxyMode}, ${parameters.families}`;
@@ -115,20 +102,11 @@ async function record(parameters: Parameters, rows: readonly Row[]): Promise<voi
 
 /** The image to upgrade from, if a scenario needs it. Without it, upgrades are skipped. */
 async function oldImages(files: readonly string[]): Promise<readonly AgentImage[]> {
-  if (!files.some((file) => UPGRADES.includes(nameOf(file)))) return [];
+  if (!files.some((file) => nameOf(file) === UPGRADE)) return [];
   const image = await oldAgentImage();
   if (image === undefined) return [];
   process.env['CLUSTER_OLD_IMAGE'] = image.name;
   return [image];
-}
-
-/** The images of node-readiness-controller, if a scenario needs them. Without its sources, the scenario is skipped. */
-async function readiness(files: readonly string[]): Promise<readonly Image[]> {
-  const directory = process.env['READINESS_SOURCE'];
-  if (!directory || !files.some((file) => nameOf(file) === READINESS)) return [];
-  const { source, images } = await readinessOf(directory, console.log);
-  process.env['CLUSTER_READINESS'] = source;
-  return images;
 }
 
 function chosen(): readonly Parameters[] {
@@ -145,17 +123,17 @@ async function scenarioFiles(): Promise<readonly string[]> {
   const all = (await readdir(SCENARIOS)).filter((name) => name.endsWith('.test.ts')).toSorted();
   const numberOf = (name: string): number => Number.parseInt(name, 10);
   const wanted = process.env['SCENARIOS'];
-  const numbers = wanted ? wanted.split(',').map(Number) : defaults(all.map(numberOf));
+  if (!wanted) {
+    const chosen = all.filter((name) => nameOf(name) !== E2E || process.env['MATRIX'] === 'all');
+    return chosen.map((name) => join(SCENARIOS, name));
+  }
+  const numbers = wanted.split(',').map(Number);
   const unknown = numbers.filter((number) => !all.some((name) => numberOf(name) === number));
   if (unknown.length > 0)
     throw new Error(
       `SCENARIOS=${wanted}: there is none for ${unknown.join(', ')}; there are ${all.join(', ')}`,
     );
   return all.filter((name) => numbers.includes(numberOf(name))).map((name) => join(SCENARIOS, name));
-}
-
-function defaults(numbers: readonly number[]): readonly number[] {
-  return process.env['MATRIX'] === 'all' ? numbers : numbers.filter((number) => !LONG.includes(number));
 }
 
 async function runFiles(cluster: string, files: readonly string[]): Promise<readonly Row[]> {

@@ -22,8 +22,8 @@ export function makeCommandIn(tree: string, umask: string, ...words: readonly st
 }
 
 /** The environment of the person who runs the tests: npm needs its settings, and make nothing of a make that this may run in. */
-export function ownEnvironment(path = process.env['PATH']): Environment {
-  const given = Object.entries({ ...process.env, PATH: path }).flatMap(([name, value]) =>
+export function ownEnvironment(): Environment {
+  const given = Object.entries(process.env).flatMap(([name, value]) =>
     value === undefined || /^(?:MAKE|MFLAGS|NODE_TEST_)/.test(name) ? [] : [[name, value] as const],
   );
   return Object.fromEntries(given);

@@ -11,7 +11,7 @@ const VERSION = 'v1.2.3-test';
 const TIME = { file: 'git', args: ['-C', ROOT, 'log', '-1', '--format=%ct'] };
 
 /** A Docker, a registry, and make for releases to that registry. */
-export interface Workshop extends AsyncDisposable {
+interface Workshop extends AsyncDisposable {
   readonly docker: Docker;
   /** The address of the registry. */
   readonly registry: string;
@@ -38,14 +38,13 @@ export interface ImageLab extends Workshop {
  * Starts Docker and a registry, whose builds need no network.
  *
  * @param pushed the directory of what is pushed
- * @param path the PATH of the person who runs make, if it is not that of this process
  */
-export async function startWorkshop(version: string, pushed: string, path?: string): Promise<Workshop> {
+async function startWorkshop(pushed: string): Promise<Workshop> {
   await using stack = new AsyncDisposableStack();
-  const own = ownEnvironment(path);
+  const own = ownEnvironment();
   const docker = stack.use(await startDocker());
   const { address } = stack.use(await startRegistry(docker.node, pushed));
-  const registry = [`REGISTRY=${address}`, `VERSION=${version}`, 'PUSH_FLAGS=--tls-verify=false'];
+  const registry = [`REGISTRY=${address}`, `VERSION=${VERSION}`, 'PUSH_FLAGS=--tls-verify=false'];
   const variables = [...registry, ...(await imageVariables(own))];
   // Packages of npm and Debian come from the network, once: then they are in layers that buildah keeps.
   await succeed(
@@ -67,7 +66,7 @@ export async function startWorkshop(version: string, pushed: string, path?: stri
 export async function createImageLab(): Promise<ImageLab> {
   await using stack = new AsyncDisposableStack();
   const { path: dir } = stack.use(await temporaryDirectory());
-  const { docker, registry, make } = stack.use(await startWorkshop(VERSION, join(dir, 'pushed')));
+  const { docker, registry, make } = stack.use(await startWorkshop(join(dir, 'pushed')));
   const image = `${registry}/ip-masq-agent-${OWN}:${VERSION}`;
   await make('022', 'release');
   await docker.must('pull', '--quiet', image);

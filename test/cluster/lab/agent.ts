@@ -1,5 +1,5 @@
-import { copyFile, mkdir, realpath, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, relative } from 'node:path';
+import { mkdir, realpath, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import { ROOT } from '../../image/make.ts';
 import type { RunResult } from '../../lab/run.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
@@ -12,8 +12,6 @@ import { until } from './wait.ts';
 export interface Kustomization {
   /** Below examples/kubernetes; if absent, the one for the families of the cluster: `base`, or `overlays/ipv6-only`. */
   readonly overlay?: string;
-  /** The file of a release's manifest, in the place of an overlay. It names its image. */
-  readonly manifest?: string;
   /** Names below examples/kubernetes/components. In a cluster of both families, `dual-stack` comes by itself. */
   readonly components?: readonly string[];
   /**
@@ -27,13 +25,6 @@ export interface Kustomization {
   readonly patches?: readonly object[];
   /** The image, instead of that of the cluster's tests. */
   readonly image?: string;
-  /** Only the objects with these labels are applied, as kubectl's `--selector` has it. */
-  readonly selector?: string;
-  /**
-   * A canary on top of all that, as the README has it: the objects are its own, and these texts take the place of its config
-   * files.
-   */
-  readonly canary?: Partial<Record<ConfigFile, string>>;
   /** `shipped` leaves the times of probes and rollouts as they are. */
   readonly pace?: 'shipped' | 'fast';
 }
@@ -125,24 +116,19 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
     if (found === undefined) throw new Error(`no pod of the agent is on ${node}`);
     return found.name;
   };
-  const withKustomization = async (kustomization: Kustomization, ...command: readonly string[]) => {
+  const withKustomization = async (command: string, kustomization: Kustomization = {}) => {
     await using stack = new AsyncDisposableStack();
     // kustomize follows symbolic links, and takes relative paths only.
     const { path } = stack.use(await temporaryDirectory());
     const dir = join(await realpath(path), 'my-cluster');
     await mkdir(dir);
-    const { canary, manifest } = kustomization;
-    // kustomize takes files from below the directory only.
-    if (manifest !== undefined) await copyFile(manifest, join(dir, basename(manifest)));
     const cloud = kustomization.configFiles?.[CLOUD];
     if (cloud !== undefined) await writeFile(join(dir, `${CLOUD}.yaml`), configMapOf(CLOUD, cloud));
     const content = kustomizationFile(dir, kustomization, cluster, namespace);
     await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(content));
-    const applied = canary === undefined ? dir : await writeCanary(dir, canary);
-    await kubectl.must(...command, `--kustomize=${applied}`);
+    await kubectl.must(command, `--kustomize=${dir}`);
   };
-  const apply = ({ selector, ...kustomization }: Kustomization = {}) =>
-    withKustomization(kustomization, 'apply', ...(selector === undefined ? [] : [`--selector=${selector}`]));
+  const apply = (kustomization?: Kustomization) => withKustomization('apply', kustomization);
   const nudge = async () => {
     nudges += 1;
     await kubectl.must('annotate', 'pods', SELECTOR, '--overwrite', `ip-masq-agent.test/nudge=${nudges}`);
@@ -152,7 +138,7 @@ export function agentIn(kubectl: Kubectl, cluster: Cluster, namespace: string): 
   };
   return {
     apply,
-    delete: (kustomization = {}) => withKustomization(kustomization, 'delete'),
+    delete: (kustomization) => withKustomization('delete', kustomization),
     rolledOut,
     deploy: async (kustomization) => {
       await apply(kustomization);
@@ -190,7 +176,6 @@ function kustomizationFile(
   dir: string,
   {
     overlay: wanted,
-    manifest,
     components = [],
     configFiles = {},
     args = [],
@@ -214,10 +199,7 @@ function kustomizationFile(
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
     kind: 'Kustomization',
     namespace,
-    resources: [
-      manifest === undefined ? shipped(overlay) : basename(manifest),
-      ...(cloud === undefined ? [] : [`${CLOUD}.yaml`]),
-    ],
+    resources: [shipped(overlay), ...(cloud === undefined ? [] : [`${CLOUD}.yaml`])],
     components: needed.map((component) => shipped(`components/${component}`)),
     images: [{ name: SHIPPED_IMAGE, newName, newTag }],
     patches: [
@@ -227,22 +209,6 @@ function kustomizationFile(
       ...patches,
     ],
   };
-}
-
-/** Puts a canary beside the kustomization of a directory. */
-async function writeCanary(
-  production: string,
-  configFiles: NonNullable<Kustomization['canary']>,
-): Promise<string> {
-  const dir = join(dirname(production), 'my-canary');
-  const kustomization = {
-    resources: ['../my-cluster'],
-    components: [relative(dir, join(ROOT, 'examples/kubernetes/components/canary'))],
-    patches: Object.entries(configFiles).map(([name, text]) => ({ patch: configMapOf(name, text) })),
-  };
-  await mkdir(dir);
-  await writeFile(join(dir, 'kustomization.yaml'), JSON.stringify(kustomization));
-  return dir;
 }
 
 /** The ConfigMap of a config file. */

@@ -20,10 +20,6 @@ export interface Cluster {
   readonly image: string;
   /** An image of an earlier agent, if the nodes hold one. */
   readonly oldImage: string | undefined;
-  /** The directory of a release, whose registry nodes on this machine can have. */
-  readonly release: string | undefined;
-  /** A checkout of node-readiness-controller, of which the nodes hold the images. */
-  readonly readiness: string | undefined;
   readonly proxyMode: 'iptables' | 'nftables';
   readonly families: readonly Family[];
   /** Empty if the nodes are not on this machine. */
@@ -50,8 +46,6 @@ export function clusterFromEnvironment(): Cluster {
     kubectl: process.env['KUBECTL'] ?? 'kubectl',
     image: required('CLUSTER_IMAGE'),
     oldImage: process.env['CLUSTER_OLD_IMAGE'] || undefined,
-    release: process.env['CLUSTER_RELEASE'] || undefined,
-    readiness: process.env['CLUSTER_READINESS'] || undefined,
     proxyMode: oneOf('CLUSTER_PROXY_MODE', ['iptables', 'nftables']),
     families: FAMILIES[oneOf('CLUSTER_FAMILIES', ['ipv4', 'ipv6', 'dual'])],
     localNodes: directory ? JSON.parse(readFileSync(join(directory, 'nodes.json'), 'utf8')) : [],

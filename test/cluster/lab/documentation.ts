@@ -15,22 +15,9 @@ export async function sectionOf(page: string, heading: string): Promise<string> 
 
 /** The commands of kubectl that begin a line, each as its arguments, without the namespace of the base. */
 export function kubectlCommands(section: string): readonly (readonly string[])[] {
-  return commandsOf(section).flatMap(({ program, args }) => (program === 'kubectl' ? [args] : []));
-}
-
-export interface DocumentedCommand {
-  readonly program: string;
-  readonly args: readonly string[];
-}
-
-/** The commands of kubectl and Helm that begin a line, those of kubectl without the namespace of the base. */
-export function commandsOf(section: string): readonly DocumentedCommand[] {
-  return [...section.matchAll(/^(kubectl|helm) (?:-n kube-system )?(.*)$/gm)].map(
-    ([, program = '', line = '']) => ({
-      program,
-      args: [...line.replace(/ +#.*$/, '').matchAll(/(?:'[^']*'|[^\s'])+/g)].map(([word]) =>
-        word.replaceAll("'", ''),
-      ),
-    }),
+  return [...section.matchAll(/^kubectl (?:-n kube-system )?(.*)$/gm)].map(([, line = '']) =>
+    [...line.replace(/ +#.*$/, '').matchAll(/(?:'[^']*'|[^\s'])+/g)].map(([word]) =>
+      word.replaceAll("'", ''),
+    ),
   );
 }

@@ -17,7 +17,7 @@ const IMAGES = join(ROOT, 'bin/cluster/images');
 const MINUTES_MS = 600_000;
 
 /** What decides about the content of the image. */
-export const IMAGE_INPUTS = [
+const IMAGE_INPUTS = [
   'Dockerfile.in',
   'build',
   'cmd',
@@ -70,7 +70,7 @@ function imageOf(version: string): AgentImage {
 }
 
 /** A version that changes with the content of these files and directories. */
-export async function stateOf(inputs: readonly string[]): Promise<string> {
+async function stateOf(inputs: readonly string[]): Promise<string> {
   const hash = createHash('sha256');
   for (const file of await filesOf(inputs)) hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
   return `test-${hash.digest('hex').slice(0, 12)}`;

@@ -12,8 +12,6 @@ export type Program = 'containerd' | 'kube-proxy' | 'kubelet';
 
 /** The processes of a node of a local cluster, and the ways to end them. */
 export interface NodePrograms {
-  /** The node's file system, as this machine sees it. */
-  readonly root: string;
   /** Starts a program of this machine in the node's network. It ends with this process, however that ends. */
   readonly spawn: Box['spawn'];
   /** Ends a program as a crash does. */
@@ -24,8 +22,6 @@ export interface NodePrograms {
   restart(program: Program): Promise<void>;
   /** Ends all containers but those that hold the networks of the pods, which keep their addresses. */
   killContainers(): Promise<void>;
-  /** How many processes of pods there are, with those that hold their networks. */
-  podProcesses(): Promise<number>;
 }
 
 /** Without it, a program does not start. */
@@ -58,7 +54,6 @@ export function localNode({ localNodes }: Cluster, { name, run }: LabNode): Node
       .filter((process) => PODS.test(process.cgroups) && process.name !== SANDBOX)
       .map(({ pid }) => pid);
   return {
-    root,
     spawn: (file, args, options = {}) => {
       const enter = ['nsenter', '--target', `${local.pid}`, '--net', file];
       const mortal = ['--pdeathsig', 'KILL', ...enter, ...args];
@@ -81,7 +76,6 @@ export function localNode({ localNodes }: Cluster, { name, run }: LabNode): Node
       );
     },
     killContainers: async () => kill(await containers()),
-    podProcesses: async () => (await processes()).filter(({ cgroups }) => PODS.test(cgroups)).length,
   };
 }
 

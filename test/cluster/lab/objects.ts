@@ -15,7 +15,6 @@ export interface Node {
   readonly metadata: Metadata;
   readonly spec: {
     readonly unschedulable?: boolean;
-    readonly taints?: readonly { readonly key: string; readonly effect: string }[];
   };
   readonly status: {
     readonly addresses: readonly { readonly type: string; readonly address: string }[];
@@ -36,7 +35,6 @@ export interface Pod {
     readonly phase: string;
     readonly podIPs?: readonly { readonly ip: string }[];
     readonly conditions?: readonly { readonly type: string; readonly status: string }[];
-    readonly initContainerStatuses?: readonly ContainerStatus[];
     readonly containerStatuses?: readonly ContainerStatus[];
   };
 }
@@ -44,8 +42,6 @@ export interface Pod {
 export interface ContainerStatus {
   readonly name: string;
   readonly containerID?: string;
-  /** The image that runs, by its digest if it was pulled. */
-  readonly imageID: string;
   readonly ready: boolean;
   readonly restartCount: number;
   readonly state: ContainerState;

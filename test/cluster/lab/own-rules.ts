@@ -19,11 +19,6 @@ export async function untilNoRules(lab: Lab): Promise<void> {
 /** Where the agent's rules are: a chain of iptables, by its name, or a table of nftables. */
 export type Home = { readonly chain: string } | 'table';
 
-/** Where the agent's rules are without `--backend`, beside kube-proxy. */
-export function homeBesideProxy({ cluster }: Lab): Home {
-  return cluster.proxyMode === 'nftables' ? 'table' : { chain: 'IP-MASQ-AGENT' };
-}
-
 /**
  * Waits until each node has the rules of this agent alone, once in each family: a chain and one jump to it, or a table.
  * Leftovers are removed beside the loop, after the pod is Ready.

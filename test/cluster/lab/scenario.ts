@@ -91,7 +91,7 @@ async function sharedProbes(cluster: Cluster): Promise<Probes> {
 }
 
 /** Lets go of the probes: those of a node that has left are gone, and another scenario finds the new ones. */
-export async function releaseProbes(): Promise<void> {
+async function releaseProbes(): Promise<void> {
   const probes = await shared;
   shared = undefined;
   await probes?.[Symbol.asyncDispose]();

@@ -88,7 +88,7 @@ export async function buildTests(say: (line: string) => void): Promise<void> {
 }
 
 /** Builds Helm, if it is not there. */
-export async function buildHelm(say: (line: string) => void): Promise<void> {
+async function buildHelm(say: (line: string) => void): Promise<void> {
   await build(HELM, say, async () => {});
 }
 

@@ -20,15 +20,10 @@ export interface ImageContent {
   /** By their paths in the image, the files of this machine that they are copies of. */
   readonly files: Readonly<Record<string, string>>;
   readonly entrypoint: string;
-  /** Root if absent. */
-  readonly user?: string;
 }
 
 /** An image as `docker save` would write it, with one layer. */
-export async function makeImage(
-  { name, files, entrypoint, user }: ImageContent,
-  archive: string,
-): Promise<Image> {
+export async function makeImage({ name, files, entrypoint }: ImageContent, archive: string): Promise<Image> {
   await using work = await temporaryDirectory();
   const at = (path: string): string => join(work.path, path);
   for (const [path, source] of Object.entries(files)) {
@@ -42,7 +37,7 @@ export async function makeImage(
   const config = {
     architecture: arch() === 'x64' ? 'amd64' : arch(),
     os: 'linux',
-    config: { Entrypoint: [entrypoint], Env: ['PATH=/bin'], ...(user !== undefined && { User: user }) },
+    config: { Entrypoint: [entrypoint], Env: ['PATH=/bin'] },
     rootfs: { type: 'layers', diff_ids: [`sha256:${layer}`] },
   };
   const manifest = [{ Config: 'config.json', RepoTags: [name], Layers: ['layer.tar'] }];

@@ -25,7 +25,7 @@ export const CLUSTER_BIN = fileURLToPath(new URL('../../../bin/cluster', import.
 export const PROGRAMS = join(CLUSTER_BIN, 'programs');
 /** Kubernetes' own tests, and the program in their pods. */
 export const TEST_PROGRAMS = join(CLUSTER_BIN, 'test-programs');
-/** The directory of `helm`, which scenario 16 and the tests of the chart use. */
+/** The directory of `helm`, which the tests of the chart use. */
 export const HELM_PROGRAM = join(CLUSTER_BIN, 'helm-program');
 /** The cluster of `make cluster-up`. */
 export const PLAYGROUND = join(CLUSTER_BIN, 'playground');
