@@ -30,6 +30,8 @@ const patches = readPatches().filter(({ name }) => name.includes(pattern));
 const queue = limit < Number.POSITIVE_INFINITY ? draw(patches) : [...patches];
 /** What the commands print without a fault. Two patches may need the same. */
 const sound = new Map<string, Promise<Outcome>>();
+/** What was not noticed. */
+const reports: string[] = [];
 const start = performance.now();
 const secondsGone = () => (performance.now() - start) / 1000;
 
@@ -37,6 +39,8 @@ await Promise.all(Array.from({ length: COPIES }, tryPatches));
 console.log(
   `${patches.length - queue.length} of ${patches.length} faults in ${Math.round(secondsGone())} seconds`,
 );
+// The last lines of a long log are what people see of it.
+for (const report of reports) console.error(report);
 
 /** Takes patches from the queue, for a copy of its own. */
 async function tryPatches(): Promise<void> {
@@ -53,10 +57,14 @@ async function tryPatches(): Promise<void> {
     const patch = queue.shift();
     if (patch === undefined) return;
     const problems = await tryPatch(copy, patch).catch((error: Error) => [error.message]);
-    console.log(
-      [`${problems.length === 0 ? 'noticed    ' : 'NOT NOTICED'} ${patch.name}`, ...problems].join('\n  '),
-    );
-    if (problems.length > 0) process.exitCode = 1;
+    if (problems.length === 0) {
+      console.log(`noticed     ${patch.name}`);
+      continue;
+    }
+    const report = [`NOT NOTICED ${patch.name}`, ...problems].join('\n  ');
+    console.log(report);
+    reports.push(report);
+    process.exitCode = 1;
   }
 }
 
