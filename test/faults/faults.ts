@@ -15,7 +15,8 @@ import { breakSources, type Patch, readPatches } from './patch.ts';
 
 interface Outcome {
   readonly passed: number;
-  readonly failed: number;
+  /** The names of the tests that failed. */
+  readonly failed: readonly string[];
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -75,8 +76,11 @@ async function tryPatch(copy: string, patch: Patch): Promise<readonly string[]> 
     const outcome = sound.get(command) ?? run(copy, command);
     sound.set(command, outcome);
     const { passed, failed } = await outcome;
-    return failed > 0 || passed === 0
-      ? [`without the fault, ${passed} pass, ${failed} fail: ${command}`]
+    return failed.length > 0 || passed === 0
+      ? [
+          `without the fault, ${passed} pass, ${failed.length} fail: ${command}`,
+          ...failed.map((name) => `failed: ${name}`),
+        ]
       : [];
   });
   if (before.length > 0) return before;
@@ -84,7 +88,7 @@ async function tryPatch(copy: string, patch: Patch): Promise<readonly string[]> 
   try {
     return await inTurn(patch.commands, async (command) => {
       const { passed, failed } = await run(copy, command);
-      return failed > 0 ? [] : [`${passed} pass, none fails: ${command}`];
+      return failed.length > 0 ? [] : [`${passed} pass, none fails: ${command}`];
     });
   } finally {
     mend();
@@ -113,9 +117,9 @@ async function run(copy: string, command: string): Promise<Outcome> {
     '--test-timeout=120000',
   ];
   const stdout = await runNode(copy, [...options, ...args]);
-  const ended = [...stdout.matchAll(/^ *(not ok|ok) \d+ - .*\n *---\n *duration_ms: .*\n *type: 'test'/gm)];
-  const failed = ended.filter(([, outcome]) => outcome === 'not ok').length;
-  return { passed: ended.length - failed, failed };
+  const ended = stdout.matchAll(/^ *(not ok|ok) \d+ - (.*)\n *---\n *duration_ms: .*\n *type: 'test'/gm);
+  const { ok = [], 'not ok': failed = [] } = Object.groupBy(ended, ([, outcome = '']) => outcome);
+  return { passed: ok.length, failed: failed.map(([, , name = '']) => name) };
 }
 
 /** Resolves to what it prints, whether it fails or not. */
