@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { assertSameText } from '../lab/same-text.ts';
 import { BINARY, besideAgent, createNode, type NodeLab } from './support.ts';
 
 const file = (path: string) => new URL(`../../${path}`, import.meta.url);
@@ -14,6 +15,8 @@ const CONSOLE = /(?<=^```console\n).*?(?=^```$)|^(?=\$ ).*(?![\s\S])/gms;
 
 /** With UPDATE_GOLDEN=1 the pages are written anew instead. */
 const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
+
+const STALE = 'is not what commands print: UPDATE_GOLDEN=1 node --test test/e2e/docs.test.ts writes it anew';
 
 /** What happens on the node before a command, in the order of the pages. */
 const BEFORE: Readonly<Record<string, (node: NodeLab) => Promise<unknown>>> = {
@@ -46,7 +49,7 @@ describe('the documentation', () => {
           text.replace(CONSOLE, () => next.next().value ?? ''),
         );
       } else {
-        assert.deepEqual(printed.map(alike), shown.map(alike));
+        assertSameText(printed.map(alike).join(''), shown.map(alike).join(''), `${url.pathname} ${STALE}`);
       }
     }
   });

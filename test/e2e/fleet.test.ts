@@ -3,13 +3,14 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { bundle } from '../../build/bundle.ts';
 import schema from '../../schemas/ip-masq-outputs.schema.json' with { type: 'json' };
+import { playPages, printed, type Stage } from '../lab/golden.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { createNode, eventually, inside } from './support.ts';
 
@@ -55,8 +56,6 @@ const CRASHED = {
   lastState: { terminated: { exitCode: 3, reason: 'Error', message: MESSAGE } },
 };
 
-const SERVICE = '192.0.2.10';
-
 /** A node whose agent answers this to a command. */
 function answering(name: string, command: string, answer: object | string, more: Behaviour = {}): Member {
   const text = typeof answer === 'string' ? answer : JSON.stringify(answer);
@@ -65,13 +64,6 @@ function answering(name: string, command: string, answer: object | string, more:
 
 function running(name: string, behaviour: Behaviour): Member {
   return { name, container: RUNNING, behaviour };
-}
-
-/** The part that fleet reads of what explain --live says about an address, on a node whose kernel agrees. */
-function explained(verdict: string, cidr: string) {
-  const origin = { configFile: 'ip-masq-a', file: 'ip-masq-a', line: 1, column: 2 };
-  const live = { agrees: true, state: 'applied', verdict, rule: '-A x', suspects: [] };
-  return { verdict, decidedBy: { cidr, verdict, origin }, live };
 }
 
 describe('fleet', () => {
@@ -89,15 +81,36 @@ describe('fleet', () => {
     await rm(join(dir, 'plugin/package.json'));
     await mkdir(join(dir, 'bin'));
     await copyFile(STAND_IN, join(dir, 'bin/kubectl.pl'));
-    await writeFile(
-      join(dir, 'bin/kubectl'),
-      `#!/bin/sh\nexec /usr/bin/perl ${join(dir, 'bin/kubectl.pl')} "$@"\n`,
-    );
-    await chmod(join(dir, 'bin/kubectl'), 0o755);
-    pools = [await realAnswers(inside('10.0.0.0/8')), await realAnswers(inside('10.0.0.0/8', '8.0.0.0/8'))];
     node = machineNode();
+    for (const [name, command] of [
+      ['kubectl', `/usr/bin/perl ${join(dir, 'bin/kubectl.pl')}`],
+      ['fleet', `${node} ${plugin}`],
+    ] as const) {
+      await writeFile(join(dir, 'bin', name), `#!/bin/sh\nexec ${command} "$@"\n`);
+      await chmod(join(dir, 'bin', name), 0o755);
+    }
+    pools = [await realAnswers(inside('10.0.0.0/8')), await realAnswers(inside('10.0.0.0/8', '8.0.0.0/8'))];
   });
   after(() => stack.disposeAsync());
+
+  let cases = 0;
+  playPages('fleet', async (): Promise<Stage> => {
+    const answers = join(dir, `case-${cases++}`);
+    await mkdir(answers);
+    return {
+      write: async (path, content) => {
+        await mkdir(join(answers, dirname(path)), { recursive: true });
+        await writeFile(join(answers, path), content);
+      },
+      run: async (line) => {
+        const env = { PATH: `${join(dir, 'bin')}:/usr/bin:/bin`, KUBECTL_ANSWERS: answers };
+        const shell = spawn('/bin/bash', ['--norc', '-c', line], { env, cwd: answers });
+        const { code, stdout, stderr } = await ended(shell);
+        return printed(code, stdout, stderr);
+      },
+      [Symbol.asyncDispose]: async () => {},
+    };
+  });
 
   /** Lays out a cluster, and returns its directory. */
   async function cluster(name: string, members: readonly Member[]): Promise<string> {
@@ -195,257 +208,6 @@ describe('fleet', () => {
     );
   });
 
-  it('names the DaemonSets if there are several, the pods to look into, and what tells two configs apart', async () => {
-    const waiting = { reason: 'ContainerCreating' };
-    const starting = (name: string): Member => ({
-      name,
-      container: { name: 'ip-masq-agent', ready: false, state: { waiting } },
-      daemonSet: 'canary',
-    });
-    const answers = await cluster('owners', [
-      good('a'),
-      { ...good('b', 0, 1), daemonSet: 'canary' },
-      ...Array.from({ length: 5 }, (_, index) => starting(`s${index}`)),
-    ]);
-    const { stdout } = await run(answers, 'status');
-    assert.match(stdout, /^1 node: a\n(?: .*\n)+ {2}DaemonSet: agents\n\n/m);
-    assert.match(stdout, /^1 node: b\n(?: .*\n)+ {2}DaemonSet: canary\n\n/m);
-    assert.match(
-      stdout,
-      /^5 nodes: .*\n {2}the agent does not start: ContainerCreating\n {2}DaemonSet: canary\n {2}pods: agent-of-s0, agent-of-s1, agent-of-s2 and 2 more\n\n2 configs: .* check PATH .*\n\n3 groups: /m,
-    );
-    const { stdout: one } = await run(await cluster('one', [good('a'), good('b')]), 'status');
-    assert.doesNotMatch(one, /DaemonSet|configs|pods/);
-  });
-
-  it('compares no times, addresses or names of a node', async () => {
-    const doctor = (subject: string) =>
-      JSON.stringify({
-        findings: [{ kind: 'node-address', family: 'IPv4', message: `${subject} is missing` }],
-      });
-    const late = (seconds: string) => {
-      const reasons = [`sync IPv4: last sync ${seconds} s ago, the limit is 180 s`];
-      const vanished = [{ file: 'ip-masq-a', until: `2026-11-26T14:40:${seconds.slice(0, 2)}Z` }];
-      const state = JSON.parse(pools[0]['status.json'] ?? '');
-      return JSON.stringify({ ...state, vanished, inSync: false, reasons });
-    };
-    const fails = (name: string, stderr: string) => running(name, { refused: true, code: 1, stderr });
-    const answers = (subject: string, seconds: string) => ({
-      'doctor.json': doctor(subject),
-      'doctor.code': '4',
-      'status.json': late(seconds),
-      'status.code': '4',
-    });
-    const crashed = (name: string, message: string): Member => ({
-      name,
-      container: { ...CRASHED, lastState: { terminated: { exitCode: 1, reason: 'Error', message } } },
-    });
-    const directory = await cluster('alike', [
-      running('n1', { answers: answers('203.0.113.1', '181.2') }),
-      running('n2', { answers: answers('203.0.113.2', '200') }),
-      fails('n3', 'Error: dial tcp 192.0.2.7:10250 for agent-of-n3: refused\n'),
-      fails('n4', 'Error: dial tcp 192.0.2.8:10250 for agent-of-n4: refused\n'),
-      crashed('n5', 'its last valid config is of 2026-11-26T14:40:38.978Z\nip-masq-a:1:22: error'),
-      crashed('n6', 'its last valid config is of 2026-11-26T14:40:37.435Z\nip-masq-a:1:22: error'),
-      crashed('n7', 'its last valid config is of 2026-11-26T14:40:37.435Z\nip-masq-a:2:22: error'),
-      crashed('n8', 'another agent holds the lock: ip-masq-agent v0.1.0 (process 8123) did not end\n'),
-      crashed('n9', 'another agent holds the lock: ip-masq-agent v0.1.0 (process 977) did not end\n'),
-    ]);
-    const found = await run(directory, 'doctor');
-    assert.equal(found.code, 4);
-    assert.match(
-      found.stdout,
-      /^2 nodes: n1, n2\n {2}node-address \(IPv4\): 203\.0\.113\.1 is missing\n {2}\(so says n1; /m,
-    );
-    assert.match(found.stdout, /^2 nodes: n3, n4\n {2}Error: dial tcp 192\.0\.2\.7/m);
-    assert.match(
-      found.stdout,
-      /^2 nodes: n5, n6\n {2}the agent crash-loops: exit code 1.*\n {2}its last valid .*\n {2}ip-masq-a:.*\n {2}pods: /m,
-    );
-    assert.match(found.stdout, /^1 node: n7\n/m);
-    assert.match(found.stdout, /^2 nodes: n8, n9\n {2}the agent crash-loops: exit code 1/m);
-    const { code, stdout } = await run(directory, 'status');
-    assert.equal(code, 4);
-    assert.match(
-      stdout,
-      /^2 nodes: n1, n2\n {2}ip-masq-agent \S+: the rules are not in sync: sync IPv4: last sync 181\.2 s ago(?:.*\n)+ {2}ip-masq-a is gone; what it said applies until 2026-11-26T14:40:18Z$/m,
-    );
-  });
-
-  it('says where connections to a Service go, and where none shows it that its address does not decide', async () => {
-    const inside = explained('not_masqueraded', '10.0.0.0/8');
-    const outside = { ...explained('masqueraded', '192.0.2.0/24'), address: SERVICE };
-    const to = (address: string) => ({
-      addresses: [{ ...inside, address, translatedFrom: SERVICE }],
-      unseen: [],
-    });
-    const answers = await cluster('services', [
-      answering('a', 'explain', to('10.1.1.1')),
-      answering('b', 'explain', to('10.2.2.2')),
-      answering('c', 'explain', { addresses: [{ ...inside, address: SERVICE }], unseen: [SERVICE] }),
-      answering('d', 'explain', { addresses: [outside], unseen: [SERVICE] }),
-      answering('old', 'explain', { addresses: [outside] }),
-    ]);
-    const { code, stdout } = await run(answers, 'explain', '--live', SERVICE);
-    assert.equal(code, 0);
-    const [decidesIn, decidesOut] = ['10.0.0.0/8', '192.0.2.0/24'].map(
-      (cidr) => `by ${cidr} of ip-masq-a:1:2`,
-    );
-    assert.equal(
-      stdout,
-      [
-        '2 nodes: d, old',
-        `  ${SERVICE}, if it is no Service's: masqueraded, ${decidesOut}; the kernel agrees`,
-        '  (so says d; the details of the others differ)',
-        '',
-        '3 nodes: a, b, c',
-        `  connections to ${SERVICE} go to 10.1.1.1: not masqueraded, ${decidesIn}; the kernel agrees`,
-        '  (so says a; the details of the others differ)',
-        '',
-        `conntrack of 2 nodes shows no connection to ${SERVICE}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A`,
-        '',
-        '2 groups: 2 + 3 = 5 nodes',
-        '',
-      ].join('\n'),
-    );
-  });
-
-  it('asks the node that has an address who is behind a port of it, or all nodes if none names it', async () => {
-    const end = '192.0.2.1:40001';
-    const one = {
-      protocol: 'tcp',
-      source: '10.244.1.2:51544',
-      destination: '203.0.113.9:443',
-      through: null,
-      since: null,
-    };
-    const member = (name: string, isOwn: boolean, addresses: readonly string[]): Member => {
-      const answer = { end, isOwn, connections: isOwn ? [one] : [], timeouts: {} };
-      return { ...answering(name, 'ports', answer), addresses };
-    };
-    const members = [member('a', true, ['192.0.2.1', 'host-a']), member('b', false, ['192.0.2.2', 'host-b'])];
-    const answers = await cluster('behind', members);
-    const found = await run(answers, 'ports', end, 'tcp');
-    const line = '  tcp 10.244.1.2:51544 to 203.0.113.9:443';
-    assert.equal(found.stdout, `1 node: a\n${line}\n\n1 group: 1 = 1 node\n`);
-    assert.match(
-      await readFile(join(answers, 'calls'), 'utf8'),
-      / ports --output=json 192\.0\.2\.1:40001 tcp$/m,
-    );
-    const unnamed = await cluster(
-      'unnamed',
-      members.map((each) => ({ ...each, addresses: [] })),
-    );
-    const { stdout } = await run(unnamed, 'ports', end);
-    assert.match(
-      stdout,
-      /^1 node: a\n {2}tcp .*\n\n1 node: b\n {2}192\.0\.2\.1:40001 is not of this node\n/m,
-    );
-    for (const words of [['ports'], ['ports', '192.0.2.1'], ['ports', end, 'tcp', 'udp']])
-      assert.equal((await run(answers, ...words)).code, 2);
-  });
-
-  it('says in words what is not enabled, invalid, or not as the config says', async () => {
-    const { decidedBy, live } = explained('masqueraded', '192.0.2.0/24');
-    const told = async (name: string, one: object) => {
-      const answers = await cluster(name, [
-        answering(name, 'explain', { addresses: [{ decidedBy, ...one }], unseen: [] }),
-      ]);
-      return (await run(answers, 'explain', '--live', '192.0.2.1')).stdout.split('\n')[1];
-    };
-    const off = { address: '2001:db8::1', verdict: null, decidedBy: null };
-    const notEnabled = '  2001:db8::1: not masqueraded by the agent: IPv6 is not enabled';
-    assert.equal(await told('off', off), notEnabled);
-    assert.equal(await told('agrees', { ...off, live: { ...live, state: 'no chain' } }), notEnabled);
-    assert.equal(
-      await told('left', { ...off, live: { ...live, agrees: false } }),
-      `${notEnabled}; the kernel: masqueraded`,
-    );
-    const invalid = { address: '192.0.2.1', verdict: null, decidedBy: null, live: { ...live, agrees: null } };
-    assert.equal(
-      await told('invalid', invalid),
-      '  192.0.2.1: the config is invalid; the kernel: masqueraded',
-    );
-    for (const [state, rule, words] of [
-      ['applied', '-A x', ''],
-      ['applied', null, " (none of the agent's rules matches it)"],
-      ['no chain', null, " (the agent's chain does not exist)"],
-      ['no jump', null, " (nothing leads packets to the agent's chain)"],
-      ['changed', null, " (the agent's rules were changed)"],
-    ] as const)
-      assert.equal(
-        await told(`${state}-${rule}`, {
-          address: '192.0.2.1',
-          verdict: 'masqueraded',
-          live: { ...live, agrees: false, verdict: 'not_masqueraded', state, rule },
-        }),
-        `  192.0.2.1: masqueraded, by 192.0.2.0/24 of ip-masq-a:1:2; the kernel: not masqueraded${words}`,
-      );
-  });
-
-  it('tells the rules that are there beside an invalid config', async () => {
-    const place = { family: 'IPv4', dataplane: 'nftables 1.0.6', state: 'applied', message: null };
-    const answer = (...cidrs: readonly string[]) => ({
-      hash: null,
-      families: [],
-      places: [
-        { ...place, rules: ['table', 'chain', ...cidrs.map((cidr) => `element ${cidr}`)] },
-        { ...place, dataplane: 'iptables', state: 'no chain', rules: [] },
-      ],
-    });
-    const invalid = {
-      code: 3,
-      stderr: 'ip-masq-a:1:22: error: "10.0.0.1/8"\n 1 | x\nip-masq-agent: 1 error\n',
-    };
-    const answers = await cluster('rules', [
-      answering('a', 'diff', answer('10.0.0.0/8', '10.3.0.0/16'), invalid),
-      answering('b', 'diff', answer('10.0.0.0/8', '10.3.0.0/16'), invalid),
-      answering('c', 'diff', answer('10.0.0.0/8', '10.2.0.0/16', '10.3.0.0/16', '10.4.0.0/16'), invalid),
-      answering('d', 'diff', { hash: null, families: [], places: [] }, invalid),
-      answering('e', 'diff', answer('10.9.0.0/16', '10.2.0.0/16', '10.3.0.0/16', '10.4.0.0/16'), invalid),
-    ]);
-    const { code, stdout } = await run(answers, 'diff');
-    assert.equal(code, 3);
-    const [c = '', d, e, ab, sum] = stdout.split('\n\n');
-    const error = '  ip-masq-a:1:22: error: "10.0.0.1/8"';
-    const before = ['  the config is invalid; the rules now:', '  IPv4, nftables 1.0.6: '].join('\n');
-    assert.equal(
-      c,
-      `1 node: c\n${before}6 rules of the agent\n    3 more, then\n    element 10.2.0.0/16\n    element 10.3.0.0/16\n    element 10.4.0.0/16\n${error}`,
-    );
-    assert.equal(d, `1 node: d\n  the config is invalid; the rules now:\n  none of the agent\n${error}`);
-    assert.equal(
-      ab,
-      `2 nodes: a, b\n${before}4 rules of the agent\n    1 more, then\n    chain\n    element 10.0.0.0/8\n    element 10.3.0.0/16\n${error}`,
-    );
-    assert.equal(e, c.replace('1 node: c', '1 node: e'), 'what is left out differs');
-    assert.equal(sum, '4 groups: 1 + 1 + 1 + 2 = 5 nodes\n');
-  });
-
-  it('says of an agent that waits for another one, which answers in its place, how it has ended', async () => {
-    const message =
-      'another agent holds this network namespace: ip-masq-agent v9 (process 7), and did not end';
-    const lastState = { terminated: { exitCode: 1, reason: 'Error', message } };
-    const waiting = { ...good('a'), container: { ...RUNNING, ready: false, lastState } };
-    const { code, stdout } = await run(await cluster('waiting', [waiting, good('b')]), 'status');
-    assert.equal(code, 1);
-    assert.match(
-      stdout,
-      /^1 node: a\n {2}its pod is not ready; .*\n.* exit code 1 .*\n {2}another agent holds .*\n {2}.* perhaps another agent:\n {2}ip-masq-agent \S+: the rules are in sync\n/m,
-    );
-    assert.match(stdout, /^1 node: b\n/m);
-  });
-
-  it('passes on what it is given for kubectl and for explain', async () => {
-    const answers = await cluster('given', [good('a')]);
-    const flags = ['--context=c', '-n', 'ns', '-l', 'a=b', '--node-selector=c=d'];
-    assert.equal((await run(answers, 'explain', '--live', '10.1.2.3', ...flags)).code, 0);
-    const calls = (await readFile(join(answers, 'calls'), 'utf8')).split('\n').toSorted().join('\n');
-    assert.match(calls, /^--namespace=ns --context=c get nodes --selector=c=d --output=jsonpath=/m);
-    assert.match(calls, /^--namespace=ns --context=c get pods --selector=a=b --output=jsonpath=/m);
-    assert.match(calls, / -- ip-masq-agent explain --live --output=json 10\.1\.2\.3$/m);
-  });
-
   it('prints every node as JSON that fits the schema', async () => {
     const answers = await cluster('json', [good('a'), good('b', 0, 1), { name: 'bare' }]);
     const { code, stdout } = await run(answers, 'status', '-o', 'json');
@@ -489,40 +251,6 @@ describe('fleet', () => {
     assert.match(stdout, /^3 nodes: n0, n4, e1\n {2}the answer has another form/m);
     assert.match(stdout, /^4 nodes: n1, n2, n3, n5\n {2}the answer is not a JSON object/m);
     assert.match(stdout, / {2}Error \\x1b\[2J/);
-  });
-
-  it('says what is wrong if it cannot begin', async () => {
-    const answers = await cluster('wrong', []);
-    const without = await ended(start(answers, ['status'], '/nonexistent'));
-    assert.deepEqual([without.code, without.stdout], [1, '']);
-    assert.match(without.stderr, /^ip-masq-agent: cannot run kubectl \(ENOENT\); install it/);
-    assert.match(
-      (await run(answers, 'status')).stderr,
-      /^ip-masq-agent: no node has the labels .*--node-selector\n$/,
-    );
-    await writeFile(join(answers, 'nodes'), 'a\t\n');
-    assert.match(
-      (await run(answers, 'status')).stderr,
-      /^ip-masq-agent: no pod has the labels .*--namespace or /,
-    );
-    await writeFile(join(answers, 'code'), '1');
-    await writeFile(join(answers, 'stderr'), 'E1 noise\nError from server (Forbidden): nodes is forbidden\n');
-    const refused = await run(answers, 'status');
-    assert.equal(refused.code, 1);
-    assert.match(
-      refused.stderr,
-      /^ip-masq-agent: cannot list the (?:nodes|pods): Error from server \(Forbidden\).*\n$/,
-    );
-    for (const words of [
-      [],
-      ['fleet'],
-      ['status', 'x'],
-      ['diff', '--live'],
-      ['explain'],
-      ['explain', 'x'],
-      ['status', '--parallel=0'],
-    ])
-      assert.equal((await run(answers, ...words)).code, 2, words.join(' '));
   });
 
   it('prints what it knows when it is interrupted', async () => {

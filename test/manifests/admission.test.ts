@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { load, loadAll } from 'js-yaml';
 import { anyConfigFiles } from '../unit/config/any-config-files.ts';
 import { almostConfig } from '../unit/config/arbitrary.ts';
-import { anyWriting } from './any-writing.ts';
+
 import { CONFIGS, isConfig, SLIPS } from './config-slips.ts';
 import { type ConfigMap, ofKind } from './documents.ts';
 import { KUBERNETES, kustomizationsOf } from './kustomize.ts';
@@ -53,7 +53,6 @@ describe('the policy that refuses', () => {
     const texts = fc.oneof(
       anyConfigFiles().map(({ texts }) => Object.values(texts)),
       fc.array(almostConfig(), { minLength: 1, maxLength: 3 }),
-      fc.array(anyWriting(), { minLength: 1, maxLength: 3 }),
     );
     fc.assert(
       fc.property(texts, (some) => {

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import {
   type Container,
-  containerIn,
   containersOf,
   type DaemonSet,
   EVERY_TAINT,
@@ -127,12 +125,6 @@ describe('the containers', () => {
 
   for (const path of KEEPERS) {
     const container = agentOf(path);
-    it(`${path}: the port of the metrics is the one that the alerts and the PodMonitor ask for`, () => {
-      assert.equal(container.name, 'ip-masq-agent');
-      assert.deepEqual(container.ports, [
-        { name: 'metrics', containerPort: 9614, hostPort: 9614, protocol: 'TCP' },
-      ]);
-    });
     it(`${path}: reads the config in /etc/config, and cannot change it`, () => {
       const mount = container.volumeMounts.find(({ mountPath }) => mountPath === '/etc/config');
       assert.deepEqual(mount, { name: 'config', mountPath: '/etc/config', readOnly: true });
@@ -149,36 +141,7 @@ describe('the containers', () => {
   }
 });
 
-describe('the merger-sidecar', () => {
-  const { containers } = (daemonSets.get('overlays/merger-sidecar') ?? assert.fail()).spec.template.spec;
-  const container = containers.find(isOurs) ?? assert.fail();
-
-  it('has probes on a port of the node that is not the one of an agent that keeps rules', () => {
-    assert.deepEqual(container.ports, [
-      { name: 'health', containerPort: 9615, hostPort: 9615, protocol: 'TCP' },
-    ]);
-    const probe = { host: '127.0.0.1', port: 'health', path: '/readyz' };
-    assert.deepEqual(container.readinessProbe?.httpGet, probe);
-    assert.equal(container.startupProbe, undefined);
-  });
-});
-
 describe('the overlays', () => {
-  const flags = {
-    base: ['--v=2', '--metrics-bind-address=127.0.0.1:9614', '--state-dir=/var/lib/ip-masq-agent'],
-    'overlays/dual-stack': ['--enable-ipv6'],
-    'overlays/ipv6-only': ['--enable-ipv6', '--enable-ipv4=false', '--metrics-bind-address=[::1]:9614'],
-    'overlays/nftables': ['--backend=nftables'],
-    'overlays/strict': ['--strict'],
-    'overlays/gke-style': ['--masq-chain=IP-MASQ', '--nomasq-all-reserved-ranges'],
-    'overlays/aks-style': [],
-    'overlays/v1-compatible': [],
-  };
-  for (const [path, own] of Object.entries(flags))
-    it(`${path}: has the flags ${own.join(' ') || 'of the base'}`, () => {
-      assert.deepEqual(agentOf(path).args, path === 'base' ? own : [...flags.base, ...own]);
-    });
-
   it('v1-compatible takes the place of v1: its selector, its ConfigMap, its nodes', () => {
     const { spec } = daemonSets.get('overlays/v1-compatible') ?? assert.fail();
     assert.deepEqual(spec.selector.matchLabels, { 'k8s-app': 'ip-masq-agent' });
@@ -200,13 +163,6 @@ describe('the overlays', () => {
       'azure-ip-masq-agent-config-reconciled ip-masq-agent-reconciled ip-masq-agent-reconciled',
       'azure-ip-masq-agent-config ip-masq-agent ip-masq-agent',
     ]);
-  });
-
-  it('the component podmonitor and the config of Prometheus without the Operator show the same flag', async () => {
-    const objects = await objectsOf('base', ['components/podmonitor']);
-    const config = readFileSync(new URL('../../examples/prometheus/scrape.yaml', import.meta.url), 'utf8');
-    const [, , flag = ''] = /^#.*(['"])(--scrape.*)\1/m.exec(config) ?? [];
-    assert.ok(containerIn(objects).args?.includes(flag), flag);
   });
 });
 

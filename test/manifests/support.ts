@@ -8,14 +8,13 @@ import { type Builder, buildWith, documentsOf, findBuilders, KUBERNETES } from '
 
 /** Every program at hand that builds kustomizations. */
 export const builders = await findBuilders();
+export const [builder = assert.fail('no builder')] = builders;
 
 /** What is applied for a kustomization of the examples, with components on it. */
 export function objectsOf(
   path: string,
   components: readonly string[] = [],
 ): Promise<readonly KubernetesObject[]> {
-  const [builder] = builders;
-  assert.ok(builder !== undefined);
   return objectsBy(builder, path, components);
 }
 
@@ -35,15 +34,12 @@ export async function objectsBy(
  *
  * @param write its text; it gets the way from it to the examples
  */
-export async function objectsFrom(
-  { build }: Builder,
-  write: (examples: string) => string,
-): Promise<readonly KubernetesObject[]> {
+export async function objectsFrom(write: (examples: string) => string): Promise<readonly KubernetesObject[]> {
   await using temporary = await temporaryDirectory();
   const dir = join(await realpath(temporary.path), 'mine');
   await mkdir(dir);
   await writeFile(join(dir, 'kustomization.yaml'), write(relative(dir, await realpath(KUBERNETES))));
-  return loadAll(await build(dir)) as readonly KubernetesObject[];
+  return loadAll(await builder.build(dir)) as readonly KubernetesObject[];
 }
 
 const texts = new Map<string, Promise<string>>();

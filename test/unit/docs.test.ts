@@ -10,6 +10,7 @@ import { flagValues } from '../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
 import { parseArgs } from '../../cmd/ip-masq-agent/parse-args.ts';
 import { DIFFERENCES } from '../../lib/dataplane/dataplane.ts';
+import { assertSameText } from '../lab/same-text.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PAGES = globSync('{*.md,{.github,docs,examples,test}/**/*.md}', { cwd: ROOT });
@@ -53,8 +54,8 @@ describe('the links of the documentation', () => {
 
 describe('what the code generates', () => {
   for (const [path, text] of Object.entries(generatedFiles())) {
-    it(`is in ${path} as the code says; \`node build/docs.ts\` writes it anew`, () => {
-      assert.equal(readFileSync(join(ROOT, path), 'utf8'), text);
+    it(`is in ${path} as the code says`, () => {
+      assertSameText(readFileSync(join(ROOT, path), 'utf8'), text, 'node build/docs.ts writes it anew');
     });
   }
 

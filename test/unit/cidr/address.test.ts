@@ -6,30 +6,6 @@ import { familyOf, normalizeIPv6, parseAddress } from '../../../lib/cidr/address
 import { anyAddress, FAMILIES, ipv6Spelling, naiveText } from './arbitrary.ts';
 
 describe('an address', () => {
-  for (const [text, family, value] of [
-    ['0.0.0.0', 'IPv4', 0n],
-    ['1.2.3.4', 'IPv4', 0x01020304n],
-    ['255.255.255.255', 'IPv4', 0xffffffffn],
-    ['::', 'IPv6', 0n],
-    ['::1', 'IPv6', 1n],
-    ['FE80::A', 'IPv6', 0xfe80n * 2n ** 112n + 10n],
-    ['64:ff9b::1.2.3.4', 'IPv6', 0x64n * 2n ** 112n + 0xff9bn * 2n ** 96n + 0x01020304n],
-    ['::ffff:1.2.3.4', 'IPv6', 0xffff01020304n],
-  ] as const) {
-    it(`is ${text}, with its value`, () => assert.deepEqual(parseAddress(text), { family, value }));
-  }
-
-  for (const text of [
-    ...['', ' ', '1.2.3', '1.2.3.4.5', '1.2.3.256', '010.0.0.1', '0x1.2.3.4', '16909060', '1.2.3.4/32'],
-    ...['1.2.3.4 ', ' 1.2.3.4', '1.2.3.4\n', '+1.2.3.4', '１.2.3.4', '١.2.3.4', ':', ':::', '1::2::3'],
-    ...['12345::', 'g::', '[::1]', '::1/128', 'fe80::1%eth0', 'fe80::1%', '::010.0.0.1', '::1 ', 'localhost'],
-  ]) {
-    it(`is not ${JSON.stringify(text)}`, () => {
-      assert.equal(parseAddress(text), undefined);
-      assert.equal(familyOf(text), undefined);
-    });
-  }
-
   it('is what Node.js takes for one, without a zone', () => {
     const parts = [...'01f:./% \t]', '10', '256', 'abcd', '::', '1.2.3.4', '.1'];
     const texts = fc.array(fc.constantFrom(...parts), { maxLength: 18 }).map((array) => array.join(''));

@@ -19,39 +19,6 @@ const FLATTENED_KEYS: readonly (keyof MergedKeys)[] = [
   'masqLinkLocalIPv6',
 ];
 
-describe('a config file without exceptions', () => {
-  it('joins what touches, and names everybody who asks for it', () => {
-    const text = flat({
-      'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16, fd80::/9, 10.0.128.0/17, 169.255.0.0/16]\n',
-      'ip-masq-b': 'nonMasqueradeCIDRs: [10.0.0.0/17, fd00::/9]\nresyncInterval: 60s\n',
-    });
-    assert.deepEqual(text.split('\n').slice(1), [
-      'nonMasqueradeCIDRs:',
-      '  - 10.0.0.0/15 # ip-masq-b:1:22, ip-masq-a:1:45, ip-masq-a:1:22',
-      '  - 169.254.0.0/15 # built in (RFC 3927), ip-masq-a:1:60',
-      '  - "fd00::/8" # ip-masq-b:1:35, ip-masq-a:1:35',
-      'masqLinkLocal: false # built in (default)',
-      'masqLinkLocalIPv6: false # built in (default)',
-      'resyncInterval: 60s # ip-masq-b:2:17',
-      '',
-    ]);
-  });
-
-  it('writes link-local out where it has an exception', () => {
-    const text = flat({ 'ip-masq-x': 'masqueradeCIDRs: [169.254.128.0/17]\n' });
-    assert.match(
-      text,
-      /\n {2}- 169\.254\.0\.0\/17 # built in \(RFC 3927\)\nmasqLinkLocal: true # built in \(flattened\)\n/,
-    );
-  });
-
-  it('raises its limit as it needs', () => {
-    const text = flat({ 'ip-masq-x': 'nonMasqueradeCIDRs: ["::/0"]\nmasqueradeCIDRs: ["fd00::1/128"]\n' });
-    assert.match(text, /\ncidrLimit: 128\n$/);
-    assert.deepEqual(merge({ 'ip-masq-agent': text }).problems, []);
-  });
-});
-
 describe('the text of a config file without exceptions', () => {
   it('read by the agent as the only config file decides as all config files do, without a warning', () => {
     fc.assert(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatDuration, intervalError, parseDuration } from '../../../lib/config/duration.ts';
+import { formatDuration, parseDuration } from '../../../lib/config/duration.ts';
 
 const HOUR = 3_600_000;
 
@@ -74,18 +74,6 @@ describe('parseDuration', () => {
       { numRuns: 2_000 },
     );
   });
-});
-
-describe('a resync interval', () => {
-  for (const text of ['100ms', '0.1s', '500ms', '60s', '1m30s', '576h']) {
-    it(`may be ${text}`, () => assert.equal(intervalError(text), undefined));
-  }
-  for (const text of ['0', '0s', '-1s', '99ms', '99.999999ms', '577h', '576h1ms', '999999999999999h']) {
-    it(`must not be ${text}`, () => assert.equal(intervalError(text), 'is not between 100ms and 576h'));
-  }
-  for (const text of ['', '60', '1d', 'soon']) {
-    it(`is not ${JSON.stringify(text)}`, () => assert.equal(intervalError(text), 'is not a Go duration'));
-  }
 });
 
 describe('formatDuration writes, as Go does,', () => {

@@ -1,54 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { MergedConfig, ParsedConfig } from '../../../lib/config/config.ts';
+import type { MergedConfig } from '../../../lib/config/config.ts';
 import { CIDR_KEYS } from '../../../lib/config/keys.ts';
 import { mergeConfigs } from '../../../lib/config/merge.ts';
 import { compilePolicy, decider } from '../../../lib/policy/policy.ts';
-import { formatOrigin } from '../../../lib/text/origin.ts';
 import { crowdedAddress } from '../cidr/arbitrary.ts';
 import { anyParsedConfig } from './arbitrary.ts';
-import { OPTIONS, validate } from './support.ts';
-
-describe('with a config file', () => {
-  for (const noMasqAllReservedRanges of [false, true])
-    it(`nothing is added to what it says${noMasqAllReservedRanges ? ', not even with all reserved ranges' : ''}`, () => {
-      const merged = mergeConfigs([configOf('a', '{}')], { ...OPTIONS, noMasqAllReservedRanges });
-      assert.deepEqual([merged.configFileNames, merged.nonMasqueradeCIDRs], [['a'], []]);
-    });
-});
-
-describe('several config files', () => {
-  for (const [texts, masqLinkLocal, decider] of [
-    [['{}', '{}'], false, 'built in (default)'],
-    [['masqLinkLocal: false', '{}'], false, 'file-0:1:16'],
-    [['{}', 'masqLinkLocal: true'], true, 'file-1:1:16'],
-    [['masqLinkLocal: false', 'masqLinkLocal: true'], true, 'file-1:1:16'],
-    [['masqLinkLocal: true', 'masqLinkLocal: false'], true, 'file-0:1:16'],
-    [['masqLinkLocal: true', 'masqLinkLocal: true'], true, 'file-0:1:16'],
-  ] as const) {
-    it(`make masqLinkLocal ${masqLinkLocal}, of either family alone: ${texts.join(' beside ')}`, () => {
-      const forIPv4 = mergeConfigs(texts.map(configNamed), OPTIONS);
-      assert.equal(forIPv4.masqLinkLocal.value, masqLinkLocal);
-      assert.equal(formatOrigin(forIPv4.masqLinkLocal.origin), decider);
-      assert.equal(forIPv4.masqLinkLocalIPv6.value, false);
-      const ipv6 = texts.map((text) => text.replace('masqLinkLocal', 'masqLinkLocalIPv6'));
-      const forIPv6 = mergeConfigs(ipv6.map(configNamed), OPTIONS);
-      assert.equal(forIPv6.masqLinkLocal.value, false);
-      assert.equal(forIPv6.masqLinkLocalIPv6.value, masqLinkLocal);
-    });
-  }
-
-  for (const [texts, interval] of [
-    [['{}', '{}'], undefined],
-    [['{}', 'resyncInterval: 90s'], 90_000],
-    [['resyncInterval: 1m30s', 'resyncInterval: 90s', '{}'], 90_000],
-  ] as const) {
-    it(`agree on the resync interval: ${texts.join(' beside ')}`, () => {
-      assert.equal(mergeConfigs(texts.map(configNamed), OPTIONS).resyncInterval?.value, interval);
-    });
-  }
-});
+import { OPTIONS } from './support.ts';
 
 describe('merging', () => {
   const configFiles = fc.array(anyParsedConfig('IPv4'), { minLength: 1, maxLength: 4 });
@@ -105,16 +64,6 @@ describe('merging', () => {
     );
   });
 });
-
-function configOf(name: string, text: string): ParsedConfig {
-  const { config, problems } = validate(text, {}, name);
-  assert.deepEqual(problems, []);
-  return config;
-}
-
-function configNamed(text: string, index: number): ParsedConfig {
-  return configOf(`file-${index}`, text);
-}
 
 /** The items without those of which an earlier one has the same text. */
 function firstOfEach<Item>(items: readonly Item[], text: (item: Item) => string): readonly Item[] {

@@ -41,6 +41,13 @@ describe('the work for a text grows with its length', () => {
     it(`if it is ${pattern.name}`, () => isLinear(pattern));
   }
 
+  it('if lines of it are shown, whichever they are, of two texts by turns', async () => {
+    const text = '-\n'.repeat(2 ** 16);
+    const path = 'test/unit/config/workloads.ts';
+    const work = await workOf({ path, name: 'showFrames', args: [text, 2_000] });
+    assert.ok(work <= 100 * text.length, `${work} for ${text.length} characters`);
+  });
+
   it('if it is any pattern', async () => {
     for (const pattern of fc.sample(anyPattern(), {
       seed: 14,

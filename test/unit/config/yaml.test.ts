@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Node, parseYaml } from '../../../lib/config/yaml.ts';
 import { PlacedError } from '../../../lib/text/error.ts';
-import { useWork } from '../../lab/work.ts';
 
 const CHECK = 'check indentation, quotes and colons of this line and the one before';
 const CUT_OFF = 'close the bracket or quote; the file may be cut off';
@@ -129,27 +128,6 @@ describe('a text is rejected, at its place:', () => {
     assert.ok(parseYaml(text(100)));
     assert.throws(() => parseYaml(text(101)), { message: 'has more than 100 aliases' });
   });
-});
-
-/** So many blocks of code may run for a character, wherever it is: far fewer than a square of the length would be. */
-const MOST_WORK = 100;
-
-describe('any text', () => {
-  const workOf = useWork();
-
-  // Each alone, and many after a stretch of blank lines that is as long.
-  for (const unit of [
-    ...['\n', ' ', '#\n', '- ', '-\n', '? ', '?\n', ': ', '!', '&a ', '*a ', '[', '{a: ', ',? ', 'a:\n', '"'],
-    '|\n',
-  ]) {
-    it(`needs work that grows with it: 64 KiB of ${JSON.stringify(unit)}`, async () => {
-      for (const head of ['', 'a:', 'a: [', `?${'\n '.repeat(2 ** 14)}`, `{?${'\n '.repeat(2 ** 14)}`]) {
-        const text = head + unit.repeat(2 ** 16 / unit.length);
-        const work = await workOf({ path: 'lib/config/yaml.ts', name: 'parseYaml', args: [text] });
-        assert.ok(work <= MOST_WORK * text.length, `${work} for ${text.length} characters`);
-      }
-    });
-  }
 });
 
 function valueAt(text: string): unknown {

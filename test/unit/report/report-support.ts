@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import type { ConfigFile } from '../../../lib/config/config-file.ts';
-import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { type FileOnly, KINDS, type Problem, type ProblemKind } from '../../../lib/config/problem.ts';
 import type { CheckReport } from '../../../lib/report/report.ts';
 import type { FileOrigin, Origin } from '../../../lib/text/origin.ts';
-import { OPTIONS } from '../config/support.ts';
 
 /** An error, a warning and an info, of all forms of places, in no order of gravity. */
 export const PROBLEMS = {
@@ -53,12 +51,6 @@ export const CONFIG_FILES: readonly ConfigFile[] = [
 /** The problems with the config files that they point into. */
 export function reportOf(...problems: readonly Problem[]): CheckReport {
   return { problems, config: undefined, configFiles: CONFIG_FILES };
-}
-
-/** What checking the texts finds, by config file name. */
-export function check(texts: Readonly<Record<string, string>>): CheckReport {
-  const configFiles = Object.entries(texts).map(([name, text]) => ({ name, text }));
-  return { ...mergeConfigFiles(configFiles, OPTIONS), configFiles };
 }
 
 const PIECES = [
