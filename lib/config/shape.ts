@@ -123,11 +123,15 @@ function noConfig(node: Node): Advice {
 }
 
 function remedyAt({ node, key, isItem }: Place): string {
+  // NetworkPolicies have exceptions beside the network that they are in.
+  if (isItem && node.kind === 'map' && key === 'nonMasqueradeCIDRs')
+    return 'write only the CIDR here, and exceptions inside it as masqueradeCIDRs';
   const isEmpty = node.kind === 'scalar' && node.value === null;
   return keyNamed(key)?.remedy(isItem, isEmpty) ?? CIDR_LIMIT_KEY.remedy;
 }
 
 function nearestKey(name: string, known: readonly string[]): string {
+  if (/^exc(?:ept|lu)/i.test(name)) return 'write exceptions inside nonMasqueradeCIDRs as masqueradeCIDRs';
   const near = nearest(name, known);
   return near === undefined ? `known keys: ${known.join(', ')}` : `did you mean ${quote(near)}?`;
 }

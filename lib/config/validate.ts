@@ -1,3 +1,4 @@
+import type { Advice } from '../text/advice.ts';
 import { PlacedError } from '../text/error.ts';
 import { printable, quote } from '../text/escape.ts';
 import type { Located } from '../text/origin.ts';
@@ -97,8 +98,7 @@ function spelledOut(root: MapNode | undefined, report: NoteProblem): MapNode | u
   }
   const nested = nestedKey(root);
   if (nested !== undefined) {
-    const message = `${nested.path.at(-1)} is below ${quote(nested.path.slice(0, -1).join('.'))}, as in the values of a Helm chart: a config file has it at the top`;
-    const remedy = 'render the chart and check that: helm template … | ip-masq-agent check -f -';
+    const { message, remedy } = nestedAdvice(nested, root);
     report('shape', nested.key, message, remedy);
     return undefined;
   }
@@ -117,6 +117,29 @@ function valuesOf(config: MapNode | undefined): Values {
 interface NestedKey {
   readonly path: readonly string[];
   readonly key: Node;
+}
+
+/** What else than a config file it looks like, and how to make one of it. */
+function nestedAdvice({ path }: NestedKey, { pairs }: MapNode): Advice {
+  const above = path.slice(0, -1).join('.');
+  const advice = (where: string, what: string, remedy: string): Advice => ({
+    message: `${path.at(-1)} is ${where} ${quote(above)}, as in ${what}: a config file has it at the top`,
+    remedy,
+  });
+  if (path.length === 2 && pairs.every(({ value }) => value.kind === 'scalar'))
+    return advice(
+      'in the text of',
+      'the data of a ConfigMap',
+      `remove the line ${quote(`${above}: |`)}, and what indents the lines below it`,
+    );
+  if (path[0] === 'data' || path[0] === 'spec')
+    return advice(
+      'below',
+      'a Kubernetes object',
+      `keep only what stands below ${quote(above)}, without what indents it`,
+    );
+  const remedy = 'render the chart and check that: helm template … | ip-masq-agent check -f -';
+  return advice('below', 'the values of a Helm chart', remedy);
 }
 
 /** A known key in a map, or in a text, below other keys; undefined if the map has one itself, or if there is none. */
