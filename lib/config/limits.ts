@@ -40,17 +40,17 @@ export interface YamlLimits {
   readonly aliases: number;
   /** Characters of a key or value: one of many lines is joined piece by piece. */
   readonly scalar: number;
-  /** Whether to ignore tags that a config does not use. */
-  readonly anyTag: boolean;
+  /** Whether it is for another program, so that tags and line breaks that the agent does not use are ignored. */
+  readonly forOthers: boolean;
 }
 
 /** A config file is two levels deep, and its longest value is an IPv6 network. */
-export const CONFIG_FILE_LIMITS: YamlLimits = { depth: 16, aliases: 100, scalar: 1024, anyTag: false };
+export const CONFIG_FILE_LIMITS: YamlLimits = { depth: 16, aliases: 100, scalar: 1024, forOthers: false };
 
 /** A value in a manifest may be a whole config file, and a CustomResourceDefinition in the same file nests far deeper. */
 export const MANIFEST_LIMITS: YamlLimits = {
   depth: 256,
   aliases: 1000,
   scalar: Number.POSITIVE_INFINITY,
-  anyTag: true,
+  forOthers: true,
 };

@@ -70,7 +70,27 @@ export function parseYaml(text: string): Node | undefined {
  * @throws {PlacedError}
  */
 export function parseDocuments(text: string, limits: YamlLimits): readonly Node[] {
+  if (!limits.forOthers) rejectOtherReadings(text);
   return new Composer(text, events(text, limits.depth), limits).documents();
+}
+
+/** What ends a line for the YAML 1.1 readers of Kubernetes, and not for this one. */
+const OTHER_BREAK = /[\u0085\u2028\u2029]/;
+
+/** For Kubernetes' readers it is text, for this one it begins a document. */
+const INDENTED_MARK = /^(?:[ \t]*(?:#.*)?[\r\n])*[ \t]+---(?![^\s])/;
+
+/** @throws {PlacedError} for what Kubernetes' readers would take for something else */
+function rejectOtherReadings(text: string): void {
+  const offset = text.search(OTHER_BREAK);
+  if (offset !== -1) {
+    const code = text.charCodeAt(offset).toString(16).toUpperCase().padStart(4, '0');
+    const message = `has the invisible character U+${code}, which ends a line for kubectl and for other agents`;
+    throw new PlacedError(message, offset, 'remove it, or write a line feed');
+  }
+  const mark = INDENTED_MARK.exec(text);
+  if (mark !== null)
+    throw new PlacedError('has blanks before "---"', mark[0].length - 3, 'remove the blanks');
 }
 
 function events(text: string, maxDepth: number): readonly Event[] {
@@ -97,6 +117,9 @@ function syntaxRemedy(reason: string, atEnd: boolean): string {
   if (reason.includes('maxDepth')) return 'a config is a map of keys with flat lists; remove the nesting';
   return 'check indentation, quotes and colons of this line and the one before';
 }
+
+/** An escape in double quotes, and the blank line behind it if it is a line break. */
+const ESCAPE = /\\(?:(?:\r\n?|\n)[ \t]*([\r\n])|[\s\S])/g;
 
 /** Builds nodes from the parser's flat list of events. */
 class Composer {
@@ -194,11 +217,23 @@ class Composer {
         'write each CIDR as an item of its own',
       );
     }
+    this.#rejectEscapedBreak(event);
     const text = event.valueStart === -1 ? '' : getScalarValue(this.#text, event);
     const plain = event.style === SCALAR_STYLE.PLAIN;
     const tag = this.#rejectTag(event, ['!!str', '!!int', '!!bool', '!!null', '!']);
     if (tag === '!!str' || tag === '!' || (tag === '' && !plain)) return text;
     return resolvePlain(text);
+  }
+
+  /** Blank lines behind an escaped line break are a part of the value (YAML 1.2, 7.3.1), and not for this parser. */
+  #rejectEscapedBreak({ style, valueStart, valueEnd }: ScalarEvent): void {
+    const raw = style === SCALAR_STYLE.DOUBLE_QUOTED ? this.#text.slice(valueStart, valueEnd) : '';
+    if (!/\\[\r\n]/.test(raw)) return;
+    for (const { 1: blankLine, index } of raw.matchAll(ESCAPE)) {
+      if (blankLine === undefined) continue;
+      const message = 'has a blank line behind a backslash that ends a line: kubectl reads a line break';
+      throw new PlacedError(message, valueStart + index, 'remove the blank line');
+    }
   }
 
   /** The dash or the colon behind which the value would have stood. */
@@ -233,7 +268,7 @@ class Composer {
 
   #rejectTag(event: { tagStart: number; tagEnd: number }, allowed: readonly string[]): string {
     const tag = event.tagStart === -1 ? '' : this.#text.slice(event.tagStart, event.tagEnd);
-    if (this.#limits.anyTag || tag === '' || allowed.includes(tag)) return tag;
+    if (this.#limits.forOthers || tag === '' || allowed.includes(tag)) return tag;
     throw new PlacedError(
       'has a YAML tag that a config does not use',
       event.tagStart,
@@ -290,6 +325,9 @@ export function describe(node: Node): string {
 }
 
 function resolvePlain(text: string): ScalarNode['value'] {
+  // Kubernetes' YAML reader knows no numbers to base 60, and those to base 8 of YAML 1.2 too.
+  if (text.includes(':')) return text;
+  if (/^[-+]?0o[0-7]+$/.test(text)) return Number.parseInt(text.replace('0o', ''), 8);
   for (const tag of [nullYaml11Tag, boolYaml11Tag, intYaml11Tag, floatYaml11Tag]) {
     const value = tag.resolve(text, false, tag.tagName);
     if (value !== NOT_RESOLVED) return value;

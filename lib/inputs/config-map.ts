@@ -97,7 +97,7 @@ export function readConfigMap(
   }
   const fields = configMap.pairs.filter(({ key }) => ['data', 'binaryData'].includes(keyName(key)));
   const isMisplaced = reportMisplaced(configMap, collector);
-  const pairs = withoutRepeats(fields, collector).flatMap((field) => dataPairs(field, collector));
+  const pairs = fields.flatMap((field) => dataPairs(field, collector));
   const isMounted = ({ key }: Pair) => filesOf(keyName(key)).some(({ name }) => isConfigFileName(name));
   const configFiles = withoutRepeats(pairs.filter(isMounted), collector);
   const nearMisses = pairs.filter(
@@ -174,13 +174,16 @@ function hasMapKey({ pairs }: MapNode): boolean {
   return pairs.some(({ key }) => key.kind === 'map');
 }
 
-function partsOf(node: Node): readonly Node[] {
+export function partsOf(node: Node): readonly Node[] {
   if (node.kind === 'list') return node.items;
   return node.kind === 'map' ? node.pairs.flatMap(({ key, value }) => [key, value]) : [];
 }
 
 /** The first pair of each key; the others are reported. */
-function withoutRepeats<P extends Pair>(pairs: readonly P[], collector: ConfigFileCollector): readonly P[] {
+export function withoutRepeats<P extends Pair>(
+  pairs: readonly P[],
+  collector: ConfigFileCollector,
+): readonly P[] {
   const firsts = new Map<string, P>();
   for (const pair of pairs) {
     const name = keyName(pair.key);
@@ -192,7 +195,7 @@ function withoutRepeats<P extends Pair>(pairs: readonly P[], collector: ConfigFi
         'duplicate-key',
         pair.key,
         message,
-        'keep one; the API server takes no more',
+        'keep one; if two objects stand here, write a line "---" between them',
         first.key,
       );
     }

@@ -5,8 +5,8 @@ import { RENDER, templateMarkIn } from '../config/template.ts';
 import { type MapNode, type Node, parseDocuments, valueAt } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
-import { ConfigFileCollector, isMergeKey, readConfigMap } from './config-map.ts';
-import { type Mounting, mountingOf, mountsOf, textAt } from './mounts.ts';
+import { ConfigFileCollector, isMergeKey, partsOf, readConfigMap, withoutRepeats } from './config-map.ts';
+import { isOfAgent, type Mounting, mountingOf, mountsOf, textAt } from './mounts.ts';
 
 /** The config files that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
 export interface Manifest {
@@ -31,7 +31,11 @@ export function readManifest(file: TextFile): Manifest | undefined {
   const parts = pieces.map((piece) => {
     const collector = new ConfigFileCollector(file, piece.start);
     if ('error' in piece) collector.problems.push(asProblem(piece, file));
-    return { collector, objects: 'error' in piece ? [] : objectsOf(piece.documents) };
+    return {
+      collector,
+      isForAgent: isOfAgent(piece.text),
+      objects: 'error' in piece ? [] : objectsOf(piece.documents),
+    };
   });
   const mounts = mountsOf(
     parts.flatMap(({ collector, objects }) =>
@@ -44,8 +48,8 @@ export function readManifest(file: TextFile): Manifest | undefined {
   const names = new Set(
     parts.flatMap(({ objects }) => objects.map(({ node }) => textAt(valueAt(node, 'metadata'), 'name'))),
   );
-  for (const { collector, objects } of parts)
-    readObjects(objects, collector, (one) => mountingOf(one, mounts, names));
+  for (const { collector, objects, isForAgent } of parts)
+    readObjects(objects, isForAgent, collector, (one) => mountingOf(one, mounts, names));
   return {
     configFiles: parts.flatMap(({ collector }) => collector.configFiles),
     problems: parts.flatMap(({ collector }) => collector.problems),
@@ -61,21 +65,38 @@ interface Piece {
 
 type ParsedPiece = Piece & ({ readonly documents: readonly Node[] } | { readonly error: PlacedError });
 
-/** The text cut before each `---`. Comments and directives alone belong to the document that follows. */
+/** The text cut as kubectl cuts it: before each line that begins with `---`. Comments alone belong to what follows. */
 function piecesOf(text: string): readonly Piece[] {
-  const starts = [0, ...[...text.matchAll(/(?<=[\r\n])---(?=\s|$)/g)].map(({ index }) => index)];
+  const starts = [0, ...[...text.matchAll(/(?<=\n)---/g)].map(({ index }) => index)];
   return starts
     .map((start, index) => ({ start, text: text.slice(start, starts[index + 1]) }))
-    .filter((piece) => piece.text.split(LINE_BREAK).some((line) => !/^(?:[%#]|\s*$)/.test(line)));
+    .filter((piece) => piece.text.split(LINE_BREAK).some((line) => !/^(?:#|\s*$)/.test(line)));
 }
 
 function parsePiece(piece: Piece): ParsedPiece {
   try {
-    return { ...piece, documents: parseDocuments(piece.text, MANIFEST_LIMITS) };
+    return { ...piece, documents: documentsOf(piece.text) };
   } catch (error) {
     if (error instanceof PlacedError) return { ...piece, error };
     throw error;
   }
+}
+
+/** At most one: kubectl reads no other, and no document in the line of its `---`. */
+function documentsOf(text: string): readonly Node[] {
+  const behind = /^---[ \t\r]*(?![ \t\r\n#]|$)/.exec(text);
+  if (behind !== null)
+    throw new PlacedError(
+      'has text behind "---", which kubectl refuses',
+      behind[0].length,
+      'begin a line with it',
+    );
+  const documents = parseDocuments(text, { ...MANIFEST_LIMITS, forOthers: !isOfAgent(text) });
+  const second = documents[1];
+  if (second === undefined) return documents;
+  const message =
+    'is a document behind "...", or behind "---" in a line that does not end in a line feed: kubectl does not read it';
+  throw new PlacedError(message, second.offset, 'put it below a line with "---" alone');
 }
 
 function isManifest(piece: ParsedPiece): boolean {
@@ -121,13 +142,32 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
 
 function readObjects(
   objects: readonly KubernetesObject[],
+  isForAgent: boolean,
   collector: ConfigFileCollector,
   mounting: (configMap: MapNode) => Mounting,
 ): void {
+  const seen = new Set<Node>();
   for (const { node, kind } of objects) {
+    if (isForAgent) reportRepeats({ node, kind }, collector, seen);
     // What a merge key adds may be the data, the items, or the kind itself.
     if (kind === '' || kind === 'ConfigMap' || kind.endsWith('List'))
       for (const { key } of node.pairs.filter(isMergeKey)) collector.reportMergeKey(key);
     if (kind === 'ConfigMap') readConfigMap(node, collector, mounting(node));
+  }
+}
+
+/** Reports keys that stand twice in a map of the object, of which kubectl takes the last; those of data are read elsewhere. */
+function reportRepeats(
+  { node: object, kind }: KubernetesObject,
+  collector: ConfigFileCollector,
+  seen: Set<Node>,
+): void {
+  const metadata = valueAt(object, 'metadata');
+  const pending: Node[] = [object, ...(metadata === undefined ? [] : [metadata])];
+  for (let node = pending.pop(); node !== undefined; node = pending.pop()) {
+    if (seen.has(node)) continue;
+    seen.add(node);
+    if (node.kind === 'map') withoutRepeats(node.pairs, collector);
+    if (kind !== 'ConfigMap') pending.push(...partsOf(node));
   }
 }

@@ -12,7 +12,7 @@ describe('a scalar', () => {
     { value: true, texts: ['true', 'True', 'TRUE', 'yes', 'Yes', 'on', 'ON', 'y', '!!bool yes'] },
     { value: false, texts: ['false', 'no', 'off', 'Off', 'n'] },
     { value: null, texts: ['null', 'Null', '~', '!!null ~'] },
-    { value: 64, texts: ['64', '+64', '6_4', '0x40', '0b1000000', '0100', '!!int 64', '!!int "64"'] },
+    { value: 64, texts: ['64', '+64', '6_4', '0x40', '0b1000000', '0100', '0o100', '+0o100', '!!int 64', '!!int "64"'] },
     { value: 1.5, texts: ['1.5'] },
     { value: Number.POSITIVE_INFINITY, texts: ['.inf'] },
     { value: '64', texts: ["'64'", '!!str 64', '! 64'] },
@@ -20,7 +20,8 @@ describe('a scalar', () => {
     { value: '', texts: ['""', '!!str'] },
     { value: 'a\tbé', texts: ['"a\\tb\\u00e9"'] },
     { value: 'a\nb\n', texts: ['|\n  a\n  b'] },
-    { value: 'a b', texts: ['>-\n  a\n  b'] },
+    { value: 'a b', texts: ['>-\n  a\n  b', '"a\\\n  \\ b"'] },
+    { value: 'a\\\\\nb', texts: ['"a\\\\\\\\\n\n  b"'] },
     // Plain texts that other YAML readers take for booleans, numbers or times.
     ...['tRue', 'yEs', '10.0.0.0/8', '1.2.3', '60s', '2026-01-31', '::1', '::/0', 'fd00::/8'].map((text) => ({
       value: text,
@@ -100,6 +101,12 @@ describe('a text is rejected, at its place:', () => {
     ['a: 1\n...\nb: 2', 'b: 2', 'has more than one YAML document', ONE],
     ['a: !env HOME', '!env', TAG, 'remove the word that begins with "!"'],
     ['a: !!python/object:os.system x', '!!python', TAG, 'remove the word that begins with "!"'],
+    [
+      'a: "b \\\\\\\r\n \t\n c"',
+      '\\\r',
+      'has a blank line behind a backslash that ends a line: kubectl reads a line break',
+      'remove the blank line',
+    ],
     ['a: *x', 'x', ANCHOR, 'define the anchor before'],
     ['a: &x [1, *x]', 'x]', ANCHOR, 'define the anchor before'],
     ['['.repeat(1_000), '['.repeat(985), DEEP, FLAT],

@@ -82,7 +82,7 @@ export const SHAPES: readonly Case[] = [
   ['what `kubectl get -o json` prints', GET_JSON, 'cidr', 'cidr'],
   ['what helm and kustomize print', HELM, 'cidr', 'cidr'],
   ['lines that end as on Windows', CONFIG_MAP.replaceAll('\n', '\r\n'), 'cidr'],
-  ['lines that end in a carriage return alone', HELM.replaceAll('\n', '\r'), 'cidr', 'cidr'],
+  ['lines that end in a carriage return alone', CONFIG_MAP.replaceAll('\n', '\r'), 'cidr'],
   [
     'a list whose items do not say their kind',
     `apiVersion: v1\nkind: ConfigMapList\nitems:\n- data:\n    ip-masq-a: |-\n      masqueradeCIDRs: [‸10.0.0.1/8]\n- data: {ip-masq-b: ‸'masqueradeCIDRs: [10.0.0.1/8]'}\n`,
@@ -137,6 +137,7 @@ export const SHAPES: readonly Case[] = [
   ],
 ];
 
+const BEHIND = '‸apiVersion: v1\nkind: Secret\n';
 const EMPTY = ['empty', 'empty', 'empty', 'empty'];
 const MERGE = 'shape: the merge key << is not followed: what it adds is not checked; write its keys out';
 
@@ -162,7 +163,7 @@ export const MISTAKES: readonly Case[] = [
   [
     'the same key twice, also as binaryData',
     `${configMap('ip-masq-a: "{}"', "‸'ip-masq-a': ''")}binaryData: {‸ip-masq-a: ""}\n`,
-    'duplicate-key: the key "ip-masq-a" is set twice (the other: m.yaml:6:3); keep one; the API server takes no more',
+    'duplicate-key: the key "ip-masq-a" is set twice (the other: m.yaml:6:3); keep one; if two objects stand here, write a line "---" between them',
     'duplicate-key',
   ],
   [
@@ -283,9 +284,45 @@ export const MISTAKES: readonly Case[] = [
   ],
   ['a manifest that is cut off', `${CONFIG_MAP.replace('‸', '')}binaryData: {‸\n\n`, 'syntax'],
   [
-    'a directive before a document that is not YAML',
-    `# hello\n%YAML 1.1\n---\n${CONFIG_MAP}---\napiVersion: ‸@\n`,
+    'a directive, which kubectl refuses, and a document that is not YAML',
+    `# hello\n%YAML 1.1‸\n---\n${CONFIG_MAP}---\napiVersion: ‸@\n`,
+    'syntax',
     'cidr',
     'syntax',
+  ],
+  [
+    'documents that kubectl does not read: behind "..." and behind another end of a line than a line feed',
+    `{}\n...\n${BEHIND}---\nkind: List\n...\r---\r${BEHIND}---\n{}\n...\n# nothing\n`,
+    'syntax: is a document behind "...", or behind "---" in a line that does not end in a line feed: kubectl does not read it; put it below a line with "---" alone',
+    'syntax: is a document',
+  ],
+  [
+    'text behind the mark of a document',
+    `${CONFIG_MAP}--- ‸{apiVersion: v1}\n---\t# a comment\n{}\n`,
+    'cidr',
+    'syntax: has text behind "---", which kubectl refuses; begin a line with it',
+  ],
+  [
+    'line breaks for kubectl alone, in what is about the agent',
+    `${configMap('ip-masq-a: |', '  masqLinkLocal: true # x‸\u2028  nonMasqueradeCIDRs: []')}---\nkind: Other\nx: "\u2028" # \u0085\n`,
+    'syntax: has the invisible character U+2028, which ends a line for kubectl and for other agents; remove it, or write a line feed',
+  ],
+  [
+    'a tag that makes kubectl read another text',
+    configMap('ip-masq-a: ‸!!binary bWFzcUxpbmtMb2NhbDogdHJ1ZQo='),
+    'syntax: has a YAML tag that a config does not use; remove the word that begins with "!"',
+  ],
+  [
+    'a blank line behind an escaped line break',
+    configMap('ip-masq-a: "masqLinkLocal:‸\\', '', '  true"'),
+    'syntax: has a blank line behind a backslash that ends a line: kubectl reads a line break',
+  ],
+  [
+    'two objects without a mark between them, of which kubectl takes the last values',
+    `${CONFIG_MAP.replace('name: ip-masq', '{name: x, ‸name: ip-masq}')}‸apiVersion: v1\n‸kind: Secret\n`,
+    'duplicate-key',
+    'cidr',
+    'duplicate-key: the key "apiVersion" is set twice (the other: m.yaml:1:1); keep one; if two objects stand here, write a line "---" between them',
+    'duplicate-key',
   ],
 ];

@@ -239,7 +239,7 @@ function assertFrame(place: string, frame: string, text: string): void {
 }
 
 function printed(text: string): string {
-  return text.replaceAll('\t', '\\x09');
+  return text.replaceAll('\t', '\\x09').replaceAll('\u2028', '\\u{2028}');
 }
 
 function restOfLine(text: string, at: { readonly kind: string } | undefined): string {
