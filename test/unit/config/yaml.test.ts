@@ -12,7 +12,10 @@ describe('a scalar', () => {
     { value: true, texts: ['true', 'True', 'TRUE', 'yes', 'Yes', 'on', 'ON', 'y', '!!bool yes'] },
     { value: false, texts: ['false', 'no', 'off', 'Off', 'n'] },
     { value: null, texts: ['null', 'Null', '~', '!!null ~'] },
-    { value: 64, texts: ['64', '+64', '6_4', '0x40', '0b1000000', '0100', '0o100', '+0o100', '!!int 64', '!!int "64"'] },
+    {
+      value: 64,
+      texts: ['64', '+64', '6_4', '0x40', '0b1000000', '0100', '0o100', '+0o100', '!!int 64', '!!int "64"'],
+    },
     { value: 1.5, texts: ['1.5'] },
     { value: Number.POSITIVE_INFINITY, texts: ['.inf'] },
     { value: '64', texts: ["'64'", '!!str 64', '! 64'] },
