@@ -84,6 +84,8 @@ const TAG = 'has a YAML tag that a config does not use';
 const ANCHOR = 'has an alias for an anchor that is not complete here';
 const DEEP = 'is not valid YAML: nesting exceeded maxDepth (16)';
 const INVALID = 'is not valid YAML: ';
+const other = (code: string) =>
+  `has the invisible character U+${code}, which ends a line for kubectl and for other agents`;
 
 describe('a text is rejected, at its place:', () => {
   for (const [text, at, message, remedy] of [
@@ -104,6 +106,10 @@ describe('a text is rejected, at its place:', () => {
     ['a: 1\n...\nb: 2', 'b: 2', 'has more than one YAML document', ONE],
     ['a: !env HOME', '!env', TAG, 'remove the word that begins with "!"'],
     ['a: !!python/object:os.system x', '!!python', TAG, 'remove the word that begins with "!"'],
+    ['a: 1 # b\u2028c: 2', '\u2028', other('2028'), 'remove it, or write a line feed'],
+    ['# b\u2029a: 1', '\u2029', other('2029'), 'remove it, or write a line feed'],
+    ['a: "b"\u0085', '\u0085', other('0085'), 'remove it, or write a line feed'],
+    ['# b\n  ---\na: 1', '---', 'has blanks before "---"', 'remove the blanks'],
     [
       'a: "b \\\\\\\r\n \t\n c"',
       '\\\r',
