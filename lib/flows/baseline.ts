@@ -1,3 +1,5 @@
+import { partitionPoint } from '../text/partition-point.ts';
+
 /**
  * Tells flows that began before the agent's last change from those that began since. The baseline is the first complete reading
  * that begins after the change: an earlier one would accuse what began in between.
@@ -68,11 +70,5 @@ class Ids {
 }
 
 function has(sorted: Uint32Array, id: number): boolean {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((sorted[middle] ?? 0) < id) low = middle + 1;
-    else high = middle;
-  }
-  return sorted[low] === id;
+  return sorted[partitionPoint(sorted, (one) => one < id)] === id;
 }

@@ -3,6 +3,8 @@ import type { Family } from '../cidr/address.ts';
 import { receive, replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
+  ATTRIBUTE_HEADER_BYTES,
+  aligned,
   attribute,
   attributesOf,
   bigUint,
@@ -10,6 +12,7 @@ import {
   find,
   type Message,
   NFPROTO,
+  NLA_TYPE_MASK,
   NLM_F,
   type Request,
   type Span,
@@ -226,40 +229,100 @@ function beginningOf(message: Message): bigint | undefined {
   return start && bigUint(start, 8);
 }
 
-/** Reads IPCTNL_MSG_CT_NEW. */
+/**
+ * Reads IPCTNL_MSG_CT_NEW. There can be 262,144 of them, so that attributes are passed once: to find one after the other takes
+ * three times as long.
+ */
 export function readFlow(message: Message): Flow {
-  const attributes = attributesOf(message);
-  const { bytes, start } = message.payload;
-  const family = bytes[start] === NFPROTO.IPv4.protocol ? 'IPv4' : 'IPv6';
-  const original = find(attributes, CTA.original);
-  const tcp = find(find(attributes, CTA.protoInfo), CTA_PROTOINFO_TCP);
-  const status = numberIn(attributes, CTA.status, 4) ?? 0;
-  return {
-    family,
-    protocol: numberIn(find(original, CTA_TUPLE.proto), CTA_PROTO.number, 1) ?? 0,
-    original: readTuple(original, family),
-    reply: readTuple(find(attributes, CTA.reply), family),
-    id: numberIn(attributes, CTA.id, 4) ?? 0,
-    zone: numberIn(attributes, CTA.zone, 2) ?? 0,
-    isExpected: (status & IPS_EXPECTED) !== 0,
-    tcpState: numberIn(tcp, CTA_PROTOINFO_TCP_STATE, 1),
-  };
+  const { numbers } = message;
+  const { bytes, start, end } = attributesOf(message);
+  const family = bytes[message.payload.start] === NFPROTO.IPv4.protocol ? 'IPv4' : 'IPv6';
+  let original: Tuple | undefined;
+  let reply: Tuple | undefined;
+  let [protocol, status, id, zone] = [0, 0, 0, 0];
+  let tcpState: number | undefined;
+  for (let at = start, last = start; at < end; at = aligned(last)) {
+    const first = at + ATTRIBUTE_HEADER_BYTES;
+    last = endOf(numbers, at, end);
+    switch (typeAt(numbers, at)) {
+      case CTA.original:
+        original = readTuple(numbers, first, last);
+        protocol = numberIn(find({ bytes, start: first, end: last }, CTA_TUPLE.proto), CTA_PROTO.number) ?? 0;
+        break;
+      case CTA.reply:
+        reply = readTuple(numbers, first, last);
+        break;
+      case CTA.status:
+        status = uintAt(numbers, first, last, 4);
+        break;
+      case CTA.protoInfo:
+        tcpState = numberIn(
+          find({ bytes, start: first, end: last }, CTA_PROTOINFO_TCP),
+          CTA_PROTOINFO_TCP_STATE,
+        );
+        break;
+      case CTA.id:
+        id = uintAt(numbers, first, last, 4);
+        break;
+      case CTA.zone:
+        zone = uintAt(numbers, first, last, 2);
+    }
+  }
+  if (original === undefined || reply === undefined) throw malformed('a flow without a tuple');
+  const isExpected = (status & IPS_EXPECTED) !== 0;
+  return { family, protocol, original, reply, id, zone, isExpected, tcpState };
 }
 
-function readTuple(tuple: Span | undefined, family: Family): Tuple {
-  const { bytes } = NFPROTO[family];
-  const source = CTA_IP_SOURCE[family];
-  const [ip, proto] = [find(tuple, CTA_TUPLE.ip), find(tuple, CTA_TUPLE.proto)];
-  return {
-    source: bigUint(find(ip, source), bytes),
-    destination: bigUint(find(ip, source + 1), bytes),
-    sourcePort: numberIn(proto, CTA_PROTO.sourcePort, 2),
-    destinationPort: numberIn(proto, CTA_PROTO.destinationPort, 2),
-  };
+function readTuple(numbers: DataView, start: number, end: number): Tuple {
+  let source: bigint | undefined;
+  let destination: bigint | undefined;
+  let sourcePort: number | undefined;
+  let destinationPort: number | undefined;
+  for (let outer = start, outerEnd = start; outer < end; outer = aligned(outerEnd)) {
+    outerEnd = endOf(numbers, outer, end);
+    const part = typeAt(numbers, outer);
+    if (part !== CTA_TUPLE.ip && part !== CTA_TUPLE.proto) continue;
+    for (let at = outer + ATTRIBUTE_HEADER_BYTES, last = at; at < outerEnd; at = aligned(last)) {
+      last = endOf(numbers, at, outerEnd);
+      const first = at + ATTRIBUTE_HEADER_BYTES;
+      const type = typeAt(numbers, at);
+      if (part === CTA_TUPLE.ip) {
+        // Sources of IPv4 and IPv6 have odd numbers, destinations the even ones behind them.
+        if (type % 2 === 1) source = addressAt(numbers, first, last);
+        else destination = addressAt(numbers, first, last);
+      } else if (type === CTA_PROTO.sourcePort) sourcePort = uintAt(numbers, first, last, 2);
+      else if (type === CTA_PROTO.destinationPort) destinationPort = uintAt(numbers, first, last, 2);
+    }
+  }
+  if (source === undefined || destination === undefined) throw malformed('a tuple without addresses');
+  return { source, destination, sourcePort, destinationPort };
 }
 
-/** The number in an attribute; undefined if there is no such attribute. */
-function numberIn(attributes: Span | undefined, type: number, length: 1 | 2 | 4): number | undefined {
+/** The number of one byte in an attribute; undefined if there is no such attribute. */
+function numberIn(attributes: Span | undefined, type: number): number | undefined {
   const number = find(attributes, type);
-  return number && uint(number, length);
+  return number && uint(number, 1);
+}
+
+function typeAt(numbers: DataView, at: number): number {
+  return numbers.getUint16(at + 2, true) & NLA_TYPE_MASK;
+}
+
+/** The offset behind the last byte of the attribute that begins there. */
+function endOf(numbers: DataView, at: number, end: number): number {
+  const rest = end - at;
+  const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : numbers.getUint16(at, true);
+  if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
+    throw malformed(`${length} bytes in the space of ${rest}`);
+  return at + length;
+}
+
+function uintAt(numbers: DataView, first: number, last: number, bytes: 2 | 4): number {
+  if (last - first !== bytes) throw malformed(`${last - first} bytes instead of ${bytes}`);
+  return bytes === 2 ? numbers.getUint16(first) : numbers.getUint32(first);
+}
+
+function addressAt(numbers: DataView, first: number, last: number): bigint {
+  if (last - first !== NFPROTO.IPv6.bytes) return BigInt(uintAt(numbers, first, last, NFPROTO.IPv4.bytes));
+  return (numbers.getBigUint64(first) << 64n) | numbers.getBigUint64(first + 8);
 }
