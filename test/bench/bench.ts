@@ -5,16 +5,15 @@
 import { arch, availableParallelism, release } from 'node:os';
 import { parseArgs } from 'node:util';
 import { idle, scrape } from './idle.ts';
-import { connections, load } from './many.ts';
+import { load } from './many.ts';
 import { memory } from './memory.ts';
-import { netlink } from './netlink.ts';
 import { NODE_KINDS } from './node.ts';
 import { type Part, printTable } from './part.ts';
 import { peers } from './peers.ts';
 import { reaction, starts } from './reaction.ts';
 import { sizing } from './sizing.ts';
 
-const PARTS = { starts, reaction, idle, memory, sizing, load, connections, scrape, netlink, peers };
+const PARTS = { starts, reaction, idle, memory, sizing, load, scrape, peers };
 const NODES = Object.fromEntries(NODE_KINDS.map((kind) => [kind.name, kind]));
 
 const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS] [--rounds=MOST]

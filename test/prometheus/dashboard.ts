@@ -34,15 +34,15 @@ export const targets = panels.flatMap((panel) =>
   (panel.targets ?? []).map((target) => ({ ...target, panel: panel.title })),
 );
 
-/** The query as Grafana sends it, with all nodes chosen, of one cluster or of all, and a minute shown. */
-export function substituted(expr: string, cluster = '.*'): string {
+/** The query as Grafana sends it, with all nodes and clusters chosen, and a minute shown. */
+export function substituted(expr: string): string {
   const variables: ReadonlyMap<string, string | readonly string[]> = new Map([
     ['__rate_interval', '5s'],
     ['__range', '1m'],
     ...dashboard.templating.list.map(
       ({ name, allValue, current }) => [name, allValue ?? current.value] as const,
     ),
-    ['cluster', cluster],
+    ['cluster', '.*'],
   ]);
   return expr.replace(/\$(\w+)/g, (_, name: string) => {
     const value = variables.get(name);

@@ -11,15 +11,13 @@ import { temporaryDirectory } from '../lab/volume.ts';
 export interface PrometheusOptions {
   /** What is scraped each second, `HOST:PORT`. The first gets the labels node=node-0 and pod=ip-masq-agent-0, and so on. */
   readonly scrape?: readonly string[];
-  /** The labels `cluster` under which each of them is scraped: it then plays a node of each cluster. */
-  readonly clusters?: readonly string[];
   /** More scrape configs. */
   readonly jobs?: readonly object[];
   /** Texts of rule files. */
   readonly rules?: readonly string[];
 }
 
-export interface Sample {
+interface Sample {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: number;
 }
@@ -81,14 +79,12 @@ export async function startPrometheus(
 /** JSON is YAML too. */
 async function writeConfig(
   dir: string,
-  { scrape = [], jobs = [], clusters = [''], rules = [] }: PrometheusOptions,
+  { scrape = [], jobs = [], rules = [] }: PrometheusOptions,
 ): Promise<void> {
-  const targets = clusters.flatMap((cluster) =>
-    scrape.map((target, index) => ({
-      targets: [target],
-      labels: { cluster, node: `node-${index}`, namespace: 'kube-system', pod: `ip-masq-agent-${index}` },
-    })),
-  );
+  const targets = scrape.map((target, index) => ({
+    targets: [target],
+    labels: { node: `node-${index}`, namespace: 'kube-system', pod: `ip-masq-agent-${index}` },
+  }));
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
     rule_files: rules.map((_, index) => `rules-${index}.yaml`),

@@ -6,6 +6,7 @@ import { createNode, eventually, type NodeLab, type RunningAgent } from '../e2e/
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { startHelper } from '../lab/helper.ts';
 import { succeed } from '../lab/run.ts';
+import { substituted, targets } from './dashboard.ts';
 import { type Prometheus, startPrometheus } from './prometheus.ts';
 import { hurriedRules, stateRules } from './support.ts';
 
@@ -49,6 +50,8 @@ describe('Prometheus', { concurrency: true }, () => {
       [...names].filter((name) => !known.includes(name)),
       [],
     );
+    // A query that Prometheus refuses is an error.
+    for (const { expr } of targets) await prometheus.query(substituted(expr));
     for (const { metric } of samples) assert.partialDeepStrictEqual(metric, { job: 'ip-masq-agent', ...POD });
     const end = performance.now() + 3 * EVALUATION_MS;
     for (; performance.now() < end; await delay(200)) assert.deepEqual(await prometheus.firing(), []);
@@ -162,7 +165,7 @@ async function stop(agent: RunningAgent): Promise<void> {
 async function watch(node: NodeLab): Promise<Prometheus> {
   const prometheus = await startPrometheus(node.box, {
     scrape: [ADDRESS],
-    rules: [hurriedRules(), stateRules([''], 1)],
+    rules: [hurriedRules(), stateRules()],
   });
   await eventually(
     async () => (await prometheus.query('up == 1')).length === 1 && !(await isAbsent(prometheus)),

@@ -30,17 +30,13 @@ export function exampleRules(): readonly Rule[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
-/**
- * A rule file that stands in for kube-state-metrics: in each cluster one pod of the DaemonSet, the first that is scraped, and
- * so many nodes that need one.
- */
-export function stateRules(clusters: readonly string[], desired: number): string {
-  const rules = clusters.flatMap((cluster) => [
+/** A rule file that stands in for kube-state-metrics: the pod that is scraped, of a DaemonSet for one node. */
+export function stateRules(): string {
+  const rules = [
     {
       record: 'kube_pod_info',
       expr: 'vector(1)',
       labels: {
-        cluster,
         namespace: 'kube-system',
         pod: 'ip-masq-agent-0',
         created_by_kind: 'DaemonSet',
@@ -49,10 +45,10 @@ export function stateRules(clusters: readonly string[], desired: number): string
     },
     {
       record: 'kube_daemonset_status_desired_number_scheduled',
-      expr: `vector(${desired})`,
-      labels: { cluster, namespace: 'kube-system', daemonset: 'ip-masq-agent' },
+      expr: 'vector(1)',
+      labels: { namespace: 'kube-system', daemonset: 'ip-masq-agent' },
     },
-  ]);
+  ];
   return JSON.stringify({ groups: [{ name: 'state', rules }] });
 }
 

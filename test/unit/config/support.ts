@@ -45,15 +45,6 @@ export function merge(texts: Readonly<Record<string, string>>, options: Partial<
   return { config, problems, lines: problems.map(formatProblem) };
 }
 
-/** Texts by config file name, of lines that have the name before them, such as `a: masqLinkLocal: true`. */
-export function textsOf(given: readonly string[]): Readonly<Record<string, string>> {
-  const lines = given.map((line) => /^(\w+): (.*)$/.exec(line) ?? assert.fail(line));
-  const files = Map.groupBy(lines, ([, name = '']) => name);
-  return Object.fromEntries(
-    [...files].map(([name, all]) => [name, all.map(([, , line]) => line).join('\n')]),
-  );
-}
-
 /** A config as the agent has loaded it. */
 export function loadedOf(config: MergedConfig, problems: readonly Problem[] = []): ValidConfig {
   return { config, problems, configFiles: [], readProblems: [], projected: true, validated: [] };

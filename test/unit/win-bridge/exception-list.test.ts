@@ -4,46 +4,12 @@ import fc from 'fast-check';
 import type { PlacedError } from '../../../lib/text/error.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import { useWork } from '../../lab/work.ts';
-import {
-  AZURE,
-  FLANNEL,
-  MINIFIED,
-  OVN,
-  POWERSHELL,
-  policyOf,
-  SDNBRIDGE,
-  WIN_BRIDGE,
-  withNat,
-} from './samples.ts';
 
 /** What the list is set to. */
 const TWO = ['10.0.0.0/8', '172.16.0.0/12'];
 const ITEMS = '"10.0.0.0/8", "172.16.0.0/12"';
 
 describe('the list of a Windows CNI config is replaced, and nothing else but white space:', () => {
-  const folded = '{"Type":"WIN-BRIDGE","Policies":[{"Name":"endpointpolicy","VALUE":{"Type":"outboundnat",';
-  const unknown = MINIFIED.replace('win-bridge', 'my-bridge');
-  for (const [name, config, before] of [
-    ['of win-bridge', WIN_BRIDGE, '"192.168.0.0/16",\n          "11.0.0.0/8"'],
-    ['of win-overlay with HNS API 2 and tabs', OVN, '"172.30.0.0/16"'],
-    ['of azure-vnet in a .conflist', AZURE, '"10.240.0.0/16"'],
-    ['of sdnbridge with leading commas', SDNBRIDGE, /"192[^\]]*2\/32"/],
-    ['of the delegate of flannel', FLANNEL, '"10.244.0.0/16", "10.96.0.0/12"'],
-    ['of PowerShell, with byte order mark', POWERSHELL, '"10.244.0.0/16"'],
-    ['with one item and no white space', MINIFIED, '"10.96.0.0/12"'],
-    ['with one item on its line', withNat('"ExceptionList": ["x"]'), '"x"'],
-    ['with API 2 by its form alone', withNat('"Settings":{"Exceptions":["x"]}'), '"x"'],
-    ['of a plugin that is not known', unknown, '"10.96.0.0/12"'],
-    ['in its AdditionalArgs', unknown.replace('policies', 'AdditionalArgs'), '"10.96.0.0/12"'],
-    ['with keys and names in other case', `${folded}"ExceptionList":[1]}}]}`, '1'],
-  ] as const) {
-    it(name, () => {
-      const expected = indented(config.replace(before, ITEMS));
-      assert.equal(changed(config), expected);
-      assert.equal(changed(expected), expected);
-    });
-  }
-
   it('on lines that are indented and end as before', () => {
     const list = withNat('"ExceptionList":["x"]').replace('{', '{\r\n\t');
     assert.match(changed(list), /^\{\r\n\t"type": .*\n\t\t\t\t\t"10\.0\.0\.0\/8",\r\n/s);
@@ -77,126 +43,6 @@ describe('the list of a Windows CNI config is replaced, and nothing else but whi
     const odd = withNat(`"ExceptionList":[ "10.0.0.0/8"\t,\r\n\n "172.16.0.0\\/12"]\n`);
     assert.equal(changed(odd), odd);
     assert.notEqual(changed(odd, TWO.toReversed()), odd);
-  });
-});
-
-describe('a policy without list gets one:', () => {
-  const list = JSON.stringify(TWO);
-  for (const [name, before, after] of [
-    ['on its line', withNat('"x": 1'), withNat(`"x": 1,"ExceptionList": ${list}`)],
-    ['on a line of its own', withNat('\r\n\t"x": 1'), withNat(`\r\n\t"x": 1,\r\n\t"ExceptionList": ${list}`)],
-    ['in Settings', withNat('"Settings":{"x":1}'), withNat(`"Settings":{"x":1,"Exceptions": ${list}}`)],
-    ['in empty Settings', withNat('"Settings":{}'), withNat(`"Settings":{"Exceptions": ${list}}`)],
-    [
-      'with Settings for API 2',
-      withNat('"x":1').replace('{', '{"apiVersion":2,'),
-      withNat(`"x":1,"Settings": {"Exceptions":${list}}`).replace('{', '{"apiVersion":2,'),
-    ],
-  ] as const) {
-    it(name, () => {
-      assert.equal(changed(before), indented(after));
-      assert.equal(changed(after), after);
-    });
-  }
-});
-
-describe('a config without the policy is an error that says what to add, and where:', () => {
-  const value1 = '{"Type": "OutBoundNAT", "ExceptionList": []}';
-  const value2 = '{"Type": "OutBoundNAT", "Settings": {"Exceptions": []}}';
-  const policies = (value: string) =>
-    `{"name": "EndpointPolicy", "value": ${value}} to the list "policies" of`;
-  const args = (value: string) =>
-    `{"Name": "EndpointPolicy", "Value": ${value}} to the list "AdditionalArgs" of`;
-  const WIN_BRIDGE_ONE = `${policies(value1)} plugin "win-bridge"`;
-  const AZURE_ONE = `${args(value1)} plugin "azure-vnet"`;
-  for (const [name, config, remedy] of [
-    ['win-bridge', '{"type": "win-bridge"}', WIN_BRIDGE_ONE],
-    ['policies: null', '{"type": "win-bridge", "policies": null}', WIN_BRIDGE_ONE],
-    [
-      'apiVersion 2',
-      '{"type": "win-overlay", "apiVersion": 2}',
-      `${policies(value2)} plugin "win-overlay" with apiVersion 2`,
-    ],
-    ['calico', '{"type": "calico", "apiVersion": 2}', `${policies(value1)} plugin "calico"`],
-    ['azure-vnet', '{"type": "azure-vnet"}', AZURE_ONE],
-    ['sdnbridge', '{"type": "sdnbridge"}', `${args(value2)} plugin "sdnbridge"`],
-    ['sdnoverlay', '{"type": "sdnoverlay"}', `${args(value2)} plugin "sdnoverlay"`],
-    ['a program', '{"type": "SDNBridge.EXE"}', `${args(value2)} plugin "SDNBridge.EXE"`],
-    ['flannel', '{"type": "flannel", "delegate": {}}', WIN_BRIDGE_ONE],
-    ['no known plugin', '{"type": "portmap"}', `${policies(value1)} the plugin that makes them`],
-    [
-      'several known plugins',
-      '{"plugins": [{"type": "portmap"}, {"type": "win-bridge"}, {"type": "azure-vnet"}]}',
-      `${WIN_BRIDGE_ONE}, or ${AZURE_ONE}`,
-    ],
-    ['a key that the plugin does not read', MINIFIED.replace('policies', 'AdditionalArgs'), WIN_BRIDGE_ONE],
-    ['an item without name', MINIFIED.replace('"name":"EndpointPolicy",', ''), WIN_BRIDGE_ONE],
-    [
-      'a name in other case in AdditionalArgs',
-      AZURE.replace('"EndpointPolicy', '"endpointPolicy'),
-      AZURE_ONE,
-    ],
-    ['a Type in other case in AdditionalArgs', AZURE.replace('OutBound', 'Outbound'), AZURE_ONE],
-  ] as const) {
-    it(name, () => {
-      const error = rejected(config);
-      assert.match(error.message, /^has no OutBoundNAT policy/);
-      assert.equal(error.remedy, `add ${remedy}`);
-    });
-  }
-
-  it('at the first plugin that could have it', () => {
-    const list = '{"plugins": [{"type": "portmap"}, {"type": "calico"}]}';
-    assert.equal(rejected(list).offset, list.indexOf('{"type": "calico"'));
-    const flannel = '{"type": "flannel", "delegate": {}}';
-    assert.equal(rejected(flannel).offset, flannel.indexOf('{}'));
-  });
-});
-
-describe('what needs a guess is an error with its place:', () => {
-  for (const [name, config, at, message] of [
-    ['a list', '[]', '[', /must be an object/],
-    ['a plugin without type', '{"name": "x"}', '{', /without "type"/],
-    ['a type that is a number', '{"type": 1}', '{', /without "type"/],
-    ['plugins that are no list', '{"plugins": {}}', '{}', /"plugins" must be a list/],
-    ['a plugin that is no object', '{"plugins": [1]}', '1', /a plugin must be an object/],
-    ['plugins in other case', '{"Plugins": []}', '"Plugins"', /only "plugins" is read/],
-    ['plugins beside a type', '{"plugins": [], "Type": "x"}', '"Type"', /has both "plugins" and "type"/],
-    ['flannel without delegate', '{"type": "flannel"}', '{', /no "delegate"/],
-    ['a key twice', '{"type": "x", "type": "y"}', '"type": "y"', /"type" more than once/],
-    ['a key in two cases', '{"type": "calico", "policies": [], "Policies": []}', '"Pol', /"Policies" more/],
-    ['a list twice', withNat('"ExceptionList":[],"ExceptionList":[1]'), '"ExceptionList":[1', /more than/],
-    [
-      'two policies',
-      MINIFIED.replace(/\[(\{.*\})\]/, '[$1, $1]'),
-      '{"Type":"OutBoundNAT","ExceptionList":["10.96.0.0/12"]}}]',
-      /more than one OutBoundNAT .* "win-bridge"/,
-    ],
-    ['a policy in other case', policyOf('{"type":"OutBoundNAT"}'), '"type":"Out', /only "Type" is read/],
-    ['a list in other case', withNat('"exceptionList":[]'), '"exc', /only "ExceptionList" is read/],
-    ['both forms', withNat('"ExceptionList":[],"Settings":{"Exceptions":[]}'), '"Exceptions"', /either/],
-    ['API 1 in Settings', withNat('"Settings":{"ExceptionList":[]}'), '"Exc', /"Settings\.Exc.* either/],
-    ['Exceptions outside of Settings', withNat('"Exceptions":[]'), '"Exc', /"Exceptions" .* either/],
-    ['API 1 with version 2', `{"ApiVersion":2,${MINIFIED.slice(1)}`, '"Exc', /apiVersion 2 does not read/],
-    ['API 1 in sdnbridge', AZURE.replace('azure-vnet', 'sdnbridge'), '"Exc', /"sdnbridge" does not read/],
-    ['API 2 in azure-vnet', SDNBRIDGE.replace('sdnbridge', 'azure-vnet'), '"Exc', /azure-vnet" does not/],
-    ['Settings that are a list', withNat('"Settings":[7]'), '[7]', /"Settings" must be an object/],
-    ['a list that is text', withNat('"ExceptionList":"x"'), '"x"', /"ExceptionList" must be a list/],
-  ] as const) {
-    it(name, () => {
-      for (const text of [config, `\ufeff${config}`]) {
-        const error = rejected(text);
-        assert.match(error.message, message);
-        assert.equal(error.offset, text.indexOf(at));
-        assert.notEqual(error.remedy, '');
-      }
-    });
-  }
-
-  it('without control characters, whatever the config says', () => {
-    const delegate = '{"type":"\\u001b[31m\\n\\u202e","policies":[],"POLICIES\\u001b":1}';
-    const { message, remedy } = rejected(`{"type":"flannel","delegate":${delegate}}`);
-    assert.doesNotMatch(message + remedy, /[\p{Cc}\p{Cf}]/u);
   });
 });
 
@@ -307,4 +153,14 @@ function indented(text: string, other?: string): string {
   const [, before = '', json = '', after = ''] = /^(\s*)(.*?)(\s*)$/s.exec(text) ?? [];
   const lines = JSON.stringify(JSON.parse(other ?? json), undefined, indent);
   return `${before}${lines.replaceAll('\n', lineBreak)}${after}`;
+}
+
+/** A win-bridge config with this OutBoundNAT policy. */
+function withNat(content: string): string {
+  return policyOf(`{"Type":"OutBoundNAT",${content}}`);
+}
+
+/** A win-bridge config with this policy. */
+function policyOf(policy: string): string {
+  return `{"type":"win-bridge","policies":[{"name":"EndpointPolicy","value":${policy}}]}`;
 }
