@@ -77,11 +77,11 @@ export class Netlink {
    * @throws {NetlinkError}
    */
   async read<Found>(
-    read: (requests: Requests) => Promise<Found>,
+    read: (requests: Requests, generation: number) => Promise<Found>,
   ): Promise<{ readonly found: Found; readonly generation: number }> {
     return await this.use(async (requests) => {
       const { id: generation } = await requests.generation();
-      return { found: await read(requests), generation };
+      return { found: await read(requests, generation), generation };
     });
   }
 

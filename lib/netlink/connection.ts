@@ -68,16 +68,17 @@ export class Connection {
   /**
    * Carries out all requests, or none. Between them, other events have their turn.
    *
+   * @param generation as of `writeBatch`
    * @throws {NetlinkError} that says which request the kernel refuses, and which part of it
    */
-  async change(asked: string, requests: Iterable<Request>): Promise<void> {
+  async change(asked: string, requests: Iterable<Request>, generation?: number): Promise<void> {
     const batch: Request[] = [];
     for (const request of requests) {
       batch.push(request);
       if (batch.length % REQUESTS_IN_A_TURN === 0) await nextTurn();
     }
     await this.#inTurn(async (socket, sequence) => {
-      await socket.sendChange(writeBatch(batch, sequence), asked);
+      await socket.sendChange(writeBatch(batch, sequence, generation), asked);
       this.#sequence = (sequence + batch.length) >>> 0;
       finishChange(socket, sequence, batch.length, asked);
     });

@@ -9,6 +9,7 @@ import {
   bytesOf,
   find,
   type Message,
+  NLA_F_NESTED,
   type Span,
   uint,
 } from './messages.ts';
@@ -16,7 +17,7 @@ import { OPEN_END } from './user-data.ts';
 
 interface Element extends Range {
   /** Undefined if the set does not count. */
-  readonly packets: bigint | undefined;
+  readonly packets?: bigint | undefined;
   /** Undefined if the set is no verdict map. */
   readonly verdict?: VerdictData | undefined;
 }
@@ -54,17 +55,39 @@ const NFTA_SET_ELEM = { key: 1, data: 2, flags: 3, userData: 6, expression: 7, p
  */
 export function writeElements(ranges: readonly Range[], keyBytes: number): Buffer {
   const highest = 256n ** BigInt(keyBytes) - 1n;
-  const end = attribute(NFTA_SET_ELEM.flags, bytesOf(NFT_SET_ELEM_INTERVAL_END, 4));
-  const open = attribute(NFTA_SET_ELEM.userData, OPEN_END);
-  const element = (address: bigint, ...more: readonly Buffer[]) => {
-    const key = attribute(NFTA_SET_ELEM.key, [attribute(NFTA_DATA_VALUE, bytesOf(address, keyBytes))]);
+  // A list can have 100,000: each is a copy of one of these, with its key in place of zeros.
+  const element = (...more: readonly Buffer[]) => {
+    const key = attribute(NFTA_SET_ELEM.key, [attribute(NFTA_DATA_VALUE, Buffer.alloc(keyBytes))]);
     return attribute(NFTA_LIST_ELEM, [key, ...more]);
   };
-  const elements = ranges.flatMap(({ first, last }) => {
-    if (first < 0n || last < first || last > highest) throw new RangeError(`no range: ${first} to ${last}`);
-    return last === highest ? [element(first, open)] : [element(first), element(last + 1n, end)];
-  });
-  return attribute(NFTA_SET_ELEM_LIST_ELEMENTS, elements);
+  const first = element();
+  const end = element(attribute(NFTA_SET_ELEM.flags, bytesOf(NFT_SET_ELEM_INTERVAL_END, 4)));
+  const open = element(attribute(NFTA_SET_ELEM.userData, OPEN_END));
+  const elements = Buffer.alloc(ranges.length * (first.length + Math.max(end.length, open.length)));
+  let at = 0;
+  const put = (copied: Buffer, key: bigint): void => {
+    elements.set(copied, at);
+    writeKey(elements, at + KEY_OFFSET, key, keyBytes);
+    at += copied.length;
+  };
+  for (const range of ranges) {
+    if (range.first < 0n || range.last < range.first || range.last > highest)
+      throw new RangeError(`no range: ${range.first} to ${range.last}`);
+    if (range.last === highest) put(open, range.first);
+    else {
+      put(first, range.first);
+      put(end, range.last + 1n);
+    }
+  }
+  return attribute(NFTA_SET_ELEM_LIST_ELEMENTS | NLA_F_NESTED, elements.subarray(0, at));
+}
+
+/** Behind the headers of the element, of its key and of the value. */
+const KEY_OFFSET = 12;
+
+function writeKey(bytes: Buffer, at: number, key: bigint, keyBytes: number): void {
+  if (keyBytes === 4) bytes.writeUInt32BE(Number(key), at);
+  else bytes.set(bytesOf(key, keyBytes), at);
 }
 
 /** Reads NFT_MSG_NEWSETELEM. */

@@ -50,9 +50,12 @@ const FAILURES: Readonly<Record<string, NetlinkFailure>> = {
   ENOTSUP: 'unsupported',
 };
 
+/** Node.js has no name for it: the kernel does not tell it to programs, but for nf_tables. */
+const ERESTART = 85;
+
 /** The kernel's error as a value. What was asked is in words, as in `list set ip t s`. */
 export function kernelError(errno: number, asked: string, at?: RefusedPart): NetlinkError {
-  const code = errno > 0 ? getSystemErrorName(-errno) : `${errno}`;
+  const code = errno === ERESTART ? 'ERESTART' : errno > 0 ? getSystemErrorName(-errno) : `${errno}`;
   return new NetlinkError(FAILURES[code] ?? 'failed', `cannot ${asked}: ${code}`, code, at);
 }
 

@@ -98,6 +98,7 @@ export const NFT_MSG = {
 const NFNL_SUBSYS_NFTABLES = 0x0a;
 const NFNL_MSG_BATCH_BEGIN = 0x10;
 const NFNL_MSG_BATCH_END = 0x11;
+const NFNL_BATCH_GENID = 1;
 
 /** Flags of a request, beside NLM_F_REQUEST. */
 export const NLM_F = {
@@ -116,7 +117,7 @@ const HEADER_BYTES = 16;
 const NFGENMSG_BYTES = 4;
 export const ATTRIBUTE_HEADER_BYTES = 4;
 const LONGEST_ATTRIBUTE = 0xffff;
-const NLA_F_NESTED = 0x8000;
+export const NLA_F_NESTED = 0x8000;
 export const NLA_TYPE_MASK = 0x3fff;
 
 /** NLMSG_ALIGNTO and NLA_ALIGNTO. */
@@ -273,16 +274,19 @@ export function writeMessage(request: Request, sequence: number): Buffer {
 /**
  * A batch: the kernel carries out all requests in it, or none. It answers the last one, and those that fail: the number of
  * each is its index.
+ *
+ * @param generation if given, the kernel refuses the batch with ERESTART once anything has changed since that generation
  */
-export function writeBatch(requests: readonly Request[], sequence: number): Buffer {
+export function writeBatch(requests: readonly Request[], sequence: number, generation?: number): Buffer {
   const messages = requests.map((request, index) => {
     const flags = request.flags | (index === requests.length - 1 ? NLM_F.ack : NLM_F.none);
     return writeMessage({ ...request, flags }, (sequence + index) >>> 0);
   });
-  const edge = (type: number) => {
-    const bytes = writeMessage({ type, flags: NLM_F.none, protocol: 0, attributes: [] }, sequence);
+  const edge = (type: number, ...attributes: readonly Buffer[]) => {
+    const bytes = writeMessage({ type, flags: NLM_F.none, protocol: 0, attributes }, sequence);
     bytes.writeUInt16BE(NFNL_SUBSYS_NFTABLES, HEADER_BYTES + 2);
     return bytes;
   };
-  return Buffer.concat([edge(NFNL_MSG_BATCH_BEGIN), ...messages, edge(NFNL_MSG_BATCH_END)]);
+  const since = generation === undefined ? [] : [attribute(NFNL_BATCH_GENID, bytesOf(generation, 4))];
+  return Buffer.concat([edge(NFNL_MSG_BATCH_BEGIN, ...since), ...messages, edge(NFNL_MSG_BATCH_END)]);
 }

@@ -198,19 +198,21 @@ export class NfTables implements Disposable {
   }
 
   /**
-   * Carries out all changes as one transaction: all of them or, with an error, none.
+   * Carries out all changes as one transaction: all of them or, with an error, none. It adds 1 to the generation.
    *
+   * @param generation if given, the kernel refuses all with ERESTART once anything has changed since that generation
    * @throws {NetlinkError} `changed` if something that is to be made is there, or something that is to be deleted is not; it names
    * the change that the kernel refuses
    */
-  async commit(changes: readonly Change[]): Promise<void> {
+  async commit(changes: readonly Change[], generation?: number): Promise<void> {
     const requests = function* () {
       for (const change of changes) yield requestOf(change);
     };
     try {
-      await this.#connection.change('change nf_tables', requests());
+      await this.#connection.change('change nf_tables', requests(), generation);
     } catch (error) {
-      if (!(error instanceof NetlinkError) || error.at === undefined) throw error;
+      if (!(error instanceof NetlinkError) || error.at === undefined || error.code === 'ERESTART')
+        throw error;
       const change = changes[error.at.request];
       if (change === undefined) throw error;
       const part = partAt(change, error.at.offset ?? 0);

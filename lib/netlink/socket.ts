@@ -10,7 +10,7 @@ const SOCK_RAW_NONBLOCK_CLOEXEC = 3 | 0o4000 | 0o2000000;
 const SOL_SOCKET = 1;
 const SO = { SNDBUF: 7, RCVBUF: 8, SNDBUFFORCE: 32, RCVBUFFORCE: 33 } as const;
 const SOL_NETLINK = 270;
-const NETLINK = { ADD_MEMBERSHIP: 1, CAP_ACK: 10, EXT_ACK: 11, GET_STRICT_CHK: 12 } as const;
+const NETLINK = { ADD_MEMBERSHIP: 1, NO_ENOBUFS: 5, CAP_ACK: 10, EXT_ACK: 11, GET_STRICT_CHK: 12 } as const;
 const NFNLGRP_NFTABLES = 7;
 const MSG_TRUNC = 0x20;
 const EAGAIN = 11;
@@ -78,6 +78,8 @@ export class NetlinkSocket implements Disposable {
     // The kernel doubles the size. Only real root with NET_ADMIN may go beyond net.core.wmem_max.
     const size = Int32Array.of(MOST_SENT / 2);
     if (this.#set(SOL_SOCKET, SO.SNDBUFFORCE, size) < 0) check(this.#set(SOL_SOCKET, SO.SNDBUF, size), asked);
+    // Each request that is refused has an answer: of some 270 of them the first ones are read, and the others are lost.
+    check(this.#set(SOL_NETLINK, NETLINK.NO_ENOBUFS, Int32Array.of(1)), asked);
     const { promise, resolve } = Promise.withResolvers<readonly [sent: number, errno: number]>();
     // The callback comes in Node's loop, with errno(3) of the other thread. It keeps the bytes alive until then.
     native().send.async(this.#descriptor, bytes, bytes.length, 0, (_, sent) =>

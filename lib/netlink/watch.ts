@@ -144,7 +144,8 @@ export function createChangeReader(tables: readonly WatchedTable[]): Reader<Tabl
     const chainType = CHAIN_NAME[message.type];
     const isOfTable = TABLES.includes(message.type);
     for (const { table, protocol, name: watchedName, chains } of watched) {
-      if (protocol !== bytes[start] || !isNamed(name, watchedName)) continue;
+      // A transaction can have 100,000 elements of one set.
+      if (protocol !== bytes[start] || touched.has(table) || !isNamed(name, watchedName)) continue;
       const chain = chainType === undefined ? undefined : find(attributes, chainType);
       if (chains === undefined || isOfTable || chains.some((one) => isNamed(chain, one))) touched.add(table);
     }
@@ -169,5 +170,6 @@ export function createChangeReader(tables: readonly WatchedTable[]): Reader<Tabl
 
 /** Most messages are about other tables: no text is made of their names. */
 function isNamed(found: Span | undefined, name: Buffer): boolean {
-  return found !== undefined && name.compare(found.bytes, found.start, found.end) === 0;
+  const isAsLong = found !== undefined && found.end - found.start === name.length;
+  return isAsLong && name.compare(found.bytes, found.start, found.end) === 0;
 }

@@ -224,6 +224,15 @@ for (const { family, kind } of FAMILY_KINDS) {
       assert.equal(await lab.netlink.chain(place), undefined);
     });
 
+    it('says which change the kernel refuses first, however many it refuses', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const names = Array.from({ length: 2_000 }, (_, index) => `c${index}`);
+      const place = { family: 'IPv4', table: 't' } as const;
+      const changes = names.map((chain) => ({ kind: 'delete chain', ...place, chain }) as const);
+      const message = 'cannot delete chain ip t c0: ENOENT';
+      await assert.rejects(lab.netlink.commit(changes), { failure: 'changed', message });
+    });
+
     it('tells each change of a watched table or chain, with its writer, and no other', async () => {
       await using lab = await createLab(kind, 'IPv4');
       const { netlink, set } = lab;

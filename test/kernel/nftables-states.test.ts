@@ -119,6 +119,34 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
       }
     });
 
+    it('holds no old set, also if another one has gone meanwhile', async () => {
+      await using node = await lab();
+      await startAnew(node, policies.before);
+      const spare = ['not-masqueraded-7', 'not-masqueraded-8', 'not-masqueraded-9'];
+      await node.nft(spare.map((set) => `add set ${table} ${set} { type ${type}; }`).join('\n'));
+      const plan = (await node.dataplane.observe(family)).plan(policies.planned);
+      await node.nft(`delete set ${table} ${spare[1]}`);
+      await plan?.apply();
+      await assertExact(node, policies.planned);
+    });
+
+    it('is read again if its count and what is listed are of two moments', async () => {
+      await using node = await lab();
+      await using netlink = await openNetlink(node.box);
+      await settle(node.dataplane, policies.before);
+      const counting = (wrong: number): Netlink => ({
+        ...netlink,
+        table: async (name) => {
+          const found = await netlink.table(name);
+          wrong -= 1;
+          if (wrong >= 0) await node.nft(`add table ${IP[family]} theirs; delete table ${IP[family]} theirs`);
+          return found && { ...found, use: found.use + (wrong < 0 ? 0 : 1) };
+        },
+      });
+      assert.equal((await readTable(counting(1), family))?.others, 0);
+      await assert.rejects(readTable(counting(2), family), { failure: 'interrupted' });
+    });
+
     const base = 'type nat hook postrouting priority 90;';
     const daddr = `${IP[family]} daddr`;
     const element = others[1];

@@ -2,19 +2,27 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { Netlink } from '../../lib/dataplane/netlink.ts';
+import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
+import type { Policy } from '../../lib/policy/policy.ts';
 import { DAMAGES } from '../lab/damages.ts';
 import { openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
 import { RAW_EDITS } from '../lab/raw-edits.ts';
+import { succeed } from '../lab/run.ts';
 import {
   assertExact,
+  createNetlinkBox,
   createNftablesLab,
+  DEFAULTS,
   FAMILY_KINDS,
   type Family,
   IP,
+  isInSync,
   type NftablesLab,
   policyOf,
   settle,
+  syncOnce,
 } from './support.ts';
 
 const CONFIG: Readonly<Record<Family, string>> = {
@@ -74,6 +82,61 @@ for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
       const plan = await node.sync(policy);
       assert.match(plan?.script ?? '', /^flush table .*\n(add rule .*\n)+$/);
       await assertExact(node, policy);
+    });
+
+    it('lists elements again only after another program has changed anything in nf_tables', async () => {
+      await using node = await createNetlinkBox(kind);
+      const listed: string[] = [];
+      const requests = {
+        ...node.netlink,
+        elements: (...values: Parameters<typeof node.netlink.elements>) => {
+          listed.push(values[0].set);
+          return node.netlink.elements(...values);
+        },
+      };
+      const sockets = { openRequests: () => requests, openWatch: () => assert.fail() };
+      const dataplane = openNftables(DEFAULTS, { netlink: new Netlink(sockets, () => {}) });
+      const nft = (script: string) => succeed(node.box.run('nft', ['-f', '-'], { input: script }));
+      const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+      const listings = async (...steps: readonly (() => Promise<unknown>)[]) => {
+        for (const step of steps) await step();
+        return listed.splice(0);
+      };
+      const readBack = async (wanted: Policy) => assert.ok(await isInSync(dataplane, wanted));
+      const change = (wanted: Policy) =>
+        listings(
+          () => syncOnce(dataplane, wanted),
+          () => readBack(wanted),
+        );
+      assert.deepEqual([await change(policy), await change(more), await change(policy)], [[], [], []]);
+      const [other, edit] = [`add table ${IP[family]} theirs`, `flush set ${TABLE(family)} not-masqueraded`];
+      assert.deepEqual(
+        await listings(
+          () => nft(other),
+          () => readBack(policy),
+        ),
+        ['not-masqueraded'],
+      );
+      const repair = async () =>
+        assert.deepEqual((await syncOnce(dataplane, policy))?.found, ['elements differ']);
+      assert.deepEqual(
+        await listings(
+          () => nft(edit),
+          repair,
+          () => readBack(policy),
+        ),
+        ['not-masqueraded'],
+      );
+      // Something has changed between the reading and the transactions.
+      const plan = (await dataplane.observe(family)).plan(more);
+      await nft(`delete table ${IP[family]} theirs`);
+      assert.deepEqual(
+        await listings(
+          async () => plan?.apply(),
+          () => readBack(more),
+        ),
+        ['not-masqueraded'],
+      );
     });
 
     describe('on one node, one after the other,', () => {

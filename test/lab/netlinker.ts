@@ -41,7 +41,7 @@ const netlink: Netlink = {
     return rules;
   },
   elements: (...values) => tables.elements(...values),
-  commit: (changes) => tables.commit(changes),
+  commit: (...values) => tables.commit(...values),
   natChains: () => tables.natChains(),
   async createIpset(family, name) {
     const { protocol } = NFPROTO[family];

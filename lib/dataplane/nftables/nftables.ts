@@ -1,15 +1,18 @@
 import type { Family } from '../../cidr/address.ts';
+import { sameRanges } from '../../cidr/ranges.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { BY_FLAG, type Dataplane, type EntryCount, type Observed, type Reason } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
+import type { Transaction } from './commands.ts';
 import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
-import { INVALID_CHAIN, SET, tableName } from './names.ts';
+import { KnownSets } from './known-sets.ts';
+import { INVALID_CHAIN, purposeOf, SET, tableName } from './names.ts';
 import { readTable } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
-import { isOwn, setFor, type Table, type TableChain, type TableRule } from './ruleset.ts';
+import { isOwn, setFor, type Table, type TableChain, type TableRule, type TableSet } from './ruleset.ts';
 import { type PolicyTable, renderTable, tableBlock } from './table.ts';
 import { kernelVerdicts } from './verdict.ts';
 
@@ -31,26 +34,46 @@ export function openNftables(
   const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
   /** Why old sets of a family have not been deleted: until its next change, sets that nothing looks up stay. */
   const undeletable = new Map<Family, string>();
-  const read = (requests: Requests, family: Family) => readTable(requests, family, options.mostObjects);
+  const known = new KnownSets();
+  const { mostObjects: most } = options;
 
-  const apply = async ({ transactions, cleanup }: TablePlan, family: Family): Promise<void> => {
-    undeletable.delete(family);
-    await ask(async (requests) => {
-      for (const transaction of transactions) await requests.commit(transaction);
-      if (cleanup.length === 0) return;
-      await requests.commit(cleanup).catch((error: unknown) => {
-        if (!(error instanceof NetlinkError)) throw error;
-        undeletable.set(family, undeletableText(family, error));
-      });
-    });
+  const commit = async (requests: Requests, family: Family, transaction: Transaction): Promise<void> => {
+    const generation = known.generationOf(family);
+    const isLast = await requests.commit(transaction, generation).then(() => true, isOutdated);
+    if (!isLast) await requests.commit(transaction);
+    known.onCommit(family, isLast ? generation : undefined);
   };
 
+  const apply = async ({ transactions, cleanup, sets }: TablePlan, family: Family): Promise<void> => {
+    undeletable.delete(family);
+    await ask(async (requests) => {
+      for (const transaction of transactions) await commit(requests, family, transaction);
+      for (const change of cleanup)
+        await commit(requests, family, [change]).catch((error: unknown) => {
+          if (!(error instanceof NetlinkError)) throw error;
+          if (error.code !== 'ENOENT') undeletable.set(family, undeletableText(family, error));
+        });
+    });
+    known.replace(family, sets);
+  };
+  let last: Promise<void> = Promise.resolve();
+
   const observed = (family: Family, table: Table | undefined, generation: number): Observed => {
+    const inTurn = (plan: TablePlan) => {
+      const turn = last.then(() => apply(plan, family));
+      last = turn.catch(() => {});
+      return turn;
+    };
     const bound = (plan: TablePlan | undefined) =>
-      plan && { family, ...plan.draft, apply: () => apply(plan, family) };
+      plan && Object.assign(plan.draft, { apply: () => inTurn(plan) });
     return {
       generation,
-      plan: (policy) => bound(planTable(table, policy, options, undeletable.has(family))),
+      plan: (policy) => {
+        const plan = planTable(table, policy, options, undeletable.has(family));
+        if (plan === undefined && known.generationOf(family) === generation)
+          known.replace(family, renderedSets(table?.sets ?? [], renderTable(policy, options)));
+        return bound(plan);
+      },
       planRemoval: () => bound(planRemoval(table)),
       describeUndeletable: (policy) => {
         const text = undeletable.get(family);
@@ -71,14 +94,31 @@ export function openNftables(
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
     async observe(family) {
-      const { found, generation } = await netlink.read((requests) => read(requests, family)).catch(fail);
+      const { found, generation } = await netlink
+        .read((requests, id) => readTable(requests, family, { most, known: known.in(family, id) }))
+        .catch(fail);
+      known.set(family, generation, found?.sets ?? []);
       return observed(family, found, generation);
     },
     async count(policy) {
-      const table = await ask((requests) => read(requests, policy.family));
+      const table = await ask((requests) => readTable(requests, policy.family, { most }));
       return table !== undefined && isOwn(table) ? countTable(table, renderTable(policy, options)) : [];
     },
   };
+}
+
+/** The sets with the ranges of the rendered ones if these are equal: memory holds them once. */
+function renderedSets(sets: readonly TableSet[], rendered: PolicyTable): readonly TableSet[] {
+  return sets.map((set) => {
+    const { ranges } = rendered.sets.find(({ name }) => name === purposeOf(set.name)) ?? {};
+    return sameRanges(set.ranges, ranges) ? { ...set, ranges } : set;
+  });
+}
+
+/** Whether the kernel refuses a transaction because of its generation; throws every other error. */
+function isOutdated(error: unknown): false {
+  if (error instanceof NetlinkError && error.code === 'ERESTART') return false;
+  throw error;
 }
 
 function undeletableText(family: Family, { message }: NetlinkError): string {

@@ -1,22 +1,43 @@
 import type { Family } from '../../cidr/address.ts';
 import { KEY_TYPE } from '../../netlink/change.ts';
-import { NetlinkError } from '../../netlink/error.ts';
+import { interrupted, NetlinkError } from '../../netlink/error.ts';
 import { NFT_SET } from '../../netlink/messages.ts';
 import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
-import { CHAINS, TABLE } from './names.ts';
-import { type Table, tableOf } from './ruleset.ts';
+import { CHAINS, TABLE, tableName } from './names.ts';
+import { type Table, type TableSet, tableOf } from './ruleset.ts';
+
+interface Reading {
+  /** The most elements of a set, and rules, that are read: of more, the set or the rules count as others than the agent's. */
+  readonly most?: number | undefined;
+  /** Sets whose elements are known, and not read: the kernel takes seconds to list 100,000. */
+  readonly known?: readonly TableSet[];
+}
 
 /**
  * Reads the table with the name of the agent's table; undefined if there is none.
  *
- * @param most the most elements of a set, and rules, that are read: of more, the set or the rules count as others than the agent's
  * @throws {NetlinkError}
  */
 export async function readTable(
   requests: Requests,
   family: Family,
-  most = Number.MAX_SAFE_INTEGER,
+  reading: Reading = {},
+): Promise<Table | undefined> {
+  const first = await readOnce(requests, family, reading);
+  if (first === undefined || first.others === 0) return first;
+  // What the table counts and what is listed may be of two moments.
+  const { id } = await requests.generation();
+  const second = await readOnce(requests, family, { ...reading, known: [] });
+  const isOfOneMoment = second?.others === 0 || (await requests.generation()).id === id;
+  if (!isOfOneMoment) throw interrupted(`list table ${tableName(family)}`);
+  return second;
+}
+
+async function readOnce(
+  requests: Requests,
+  family: Family,
+  { most = Number.MAX_SAFE_INTEGER, known = [] }: Reading,
 ): Promise<Table | undefined> {
   const place = { family, table: TABLE };
   const table = await requests.table(place);
@@ -25,8 +46,10 @@ export async function readTable(
   for (const set of await requests.sets(place)) {
     const isInterval = (set.flags & NFT_SET.interval) !== 0;
     const read = () => requests.elements({ ...place, set: set.name }, { isInterval, most });
-    const elements = holdsAddresses(set, family) ? await unlessTooMany(read(), TOO_MANY) : undefined;
-    sets.push({ ...set, elements });
+    const { ranges } = known.find(({ name, hasOthers }) => name === set.name && hasOthers !== true) ?? {};
+    const elements = async () =>
+      ranges ? { ranges, catchAll: false, hasOthers: false } : await unlessTooMany(read(), TOO_MANY);
+    sets.push({ ...set, elements: holdsAddresses(set, family) ? await elements() : undefined });
   }
   const own: ChainReply[] = [];
   for (const chain of CHAINS) {

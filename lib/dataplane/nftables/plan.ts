@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { formatRange, type Range, sameRanges } from '../../cidr/ranges.ts';
-import type { Family, Policy } from '../../policy/policy.ts';
+import type { Entry, Family, Policy } from '../../policy/policy.ts';
 import { COMMENT_START, type DifferenceKind, type Draft, type PlannedRule, unplanned } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { RuleOptions } from '../options.ts';
@@ -22,12 +22,14 @@ import { type MeantSet, type PolicyTable, renderTable, withNames } from './table
 /** One transaction after the other; after each of them, packets have the old verdicts or the new ones. */
 interface Steps {
   readonly transactions: readonly Transaction[];
-  /** Deletes what no packet meets any more. */
+  /** Each deletes a set that no packet meets any more, and is a transaction of its own. */
   readonly cleanup: Transaction;
+  /** The sets that the table has then. */
+  readonly sets: readonly MeantSet[];
 }
 
 export interface TablePlan extends Steps {
-  readonly draft: Omit<Draft, 'family'>;
+  readonly draft: Draft;
 }
 
 /**
@@ -50,32 +52,68 @@ export function planTable(
   const shown = withNames(wanted, ({ name }) => (had && setFor(had, name)?.name) ?? name);
   const found = differencesOf(had, shown);
   if (found.length === 0) return undefined;
-  const elements = wanted.segments.map(({ entry, ...range }) => ({
-    text: elementText(policy.family, range),
-    entry,
-  }));
   const steps = stepsTo(wanted, table);
-  return { ...steps, draft: draftOf(found, had, [...linesOf(shown).map(unplanned), ...elements], steps) };
+  const after = { lines: linesOf(shown), elements: wanted.segments };
+  return { ...steps, draft: draftOf(found, policy.family, had && contentOf(had), after, steps) };
 }
 
+/** What people read of a table: a line for each object and rule, and the elements of its set of destinations, ascending. */
+interface Content {
+  readonly lines: readonly string[];
+  readonly elements: readonly (Range & { readonly entry?: Entry })[];
+}
+
+const NOTHING: Content = { lines: [], elements: [] };
+
+function contentOf(table: Table): Content {
+  return { lines: linesOf(table), elements: setFor(table, SET)?.ranges ?? [] };
+}
+
+/** Of 100,000 elements only those that change become texts, unless somebody asks for all. */
 function draftOf(
   found: readonly DifferenceKind[],
-  table: Table | undefined,
-  wanted: readonly PlannedRule[],
+  family: Family,
+  before: Content = NOTHING,
+  after: Content,
   { transactions, cleanup }: Steps,
-): Omit<Draft, 'family'> {
-  const current = table === undefined ? [] : textsOf(table);
-  const [before, after] = [new Set(current), new Set(wanted.map(({ text }) => text))];
-  const added = wanted.filter(({ text }) => !before.has(text));
+): Draft {
+  const added = plannedRules(family, without(after, before));
   return {
+    family,
     found,
     added,
-    removed: current.filter((text) => !after.has(text)).map(unplanned),
-    kept: wanted.length - added.length,
-    current,
-    wanted,
-    script: scriptOf([...transactions, cleanup].filter((changes) => changes.length > 0)),
+    removed: plannedRules(family, without(before, after)).map(({ text }) => unplanned(text)),
+    kept: after.lines.length + after.elements.length - added.length,
+    get current() {
+      return plannedRules(family, before).map(({ text }) => text);
+    },
+    get wanted() {
+      return plannedRules(family, after);
+    },
+    get script() {
+      return scriptOf([...transactions, ...cleanup.map((change) => [change])]);
+    },
   };
+}
+
+/** The part of the content that the other one lacks. */
+function without(content: Content, other: Content): Content {
+  const lines = new Set(other.lines);
+  let at = 0;
+  return {
+    lines: content.lines.filter((line) => !lines.has(line)),
+    elements: content.elements.filter(({ first, last }) => {
+      for (let one = other.elements[at]; one && one.first < first; one = other.elements[at]) at += 1;
+      return other.elements[at]?.first !== first || other.elements[at]?.last !== last;
+    }),
+  };
+}
+
+function plannedRules(family: Family, { lines, elements }: Content): readonly PlannedRule[] {
+  return [
+    ...lines.map(unplanned),
+    ...elements.map((one) => ({ text: `element ${formatRange(family, one)}`, entry: one.entry })),
+  ];
 }
 
 function differencesOf(table: Table | undefined, wanted: PolicyTable): readonly DifferenceKind[] {
@@ -102,11 +140,13 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
   const addChains = wanted.chains.flatMap((chain) => [addChain(family, chain), ...addRules(family, chain)]);
   const flush = { kind: 'flush table', ...own } as const;
   // Without the flush, a table that is gone looks like a type of chain that the kernel does not know.
-  if (table === undefined) return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [] };
+  if (table === undefined)
+    return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [], sets: wanted.sets };
   if (!isDeepStrictEqual(tableProperties(table), tableProperties(wanted)))
     return {
       transactions: [[{ kind: 'delete table', ...own }, ...addTable(wanted), ...addChains]],
       cleanup: [],
+      sets: wanted.sets,
     };
   const named = withNames(wanted, (set) => rightSet(table, set) ?? freeName(table, set));
   const isIn = (sets: Table['sets'], { name }: Table['sets'][number]) =>
@@ -121,6 +161,7 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
       hasSameRules ? [] : [flush, ...switchRules(table, named)],
     ].filter((commands) => commands.length > 0),
     cleanup: old.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
+    sets: named.sets,
   };
 }
 
@@ -167,18 +208,9 @@ function freeName({ sets }: Table, { name }: MeantSet): string {
 export function planRemoval(table: Table | undefined): TablePlan | undefined {
   if (table === undefined || !isOwn(table)) return undefined;
   refuseForeign(table);
-  const steps: Steps = { transactions: [[{ kind: 'delete table', ...place(table.family) }]], cleanup: [] };
-  return { ...steps, draft: draftOf(['table left over'], table, [], steps) };
-}
-
-/** A line for each object and rule of the table, and each element of its set of destinations. */
-function textsOf(table: Table): readonly string[] {
-  const { ranges = [] } = setFor(table, SET) ?? {};
-  return [...linesOf(table), ...ranges.map((range) => elementText(table.family, range))];
-}
-
-function elementText(family: Family, range: Range): string {
-  return `element ${formatRange(family, range)}`;
+  const transaction = [{ kind: 'delete table', ...place(table.family) }] as const;
+  const steps: Steps = { transactions: [transaction], cleanup: [], sets: [] };
+  return { ...steps, draft: draftOf(['table left over'], table.family, contentOf(table), NOTHING, steps) };
 }
 
 /** @throws {DataplaneError} if only another program may change the table */

@@ -151,7 +151,7 @@ describe('the plan for a table of nftables', () => {
       { ...TABLE, sets: [...TABLE.sets, { ...SET, name: 'not-masqueraded-2', properties: ['type 13'] }] },
       FEWER,
       ['rules differ', 'elements differ'],
-      [setsOf(renders.fewer, '-3'), RULES, [oldSet, `${oldSet}-2`]],
+      [setsOf(renders.fewer, '-3'), RULES, [oldSet], [`${oldSet}-2`]],
     ],
     [
       'adds a set of sources that comes',
@@ -168,7 +168,8 @@ describe('the plan for a table of nftables', () => {
       [
         setsOf(renders.different, '-2'),
         [FLUSH, ...rulesOf(WITH_FROM)],
-        [oldSet, 'delete set TABLE masqueraded-from'],
+        [oldSet],
+        ['delete set TABLE masqueraded-from'],
       ],
     ],
     ...Object.entries(OTHERS).map(
