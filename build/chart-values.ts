@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Flag } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
+import { exampleRules } from '../test/prometheus/support.ts';
 import { configSchema } from './schemas.ts';
 
 export interface Schema {
@@ -47,6 +48,7 @@ const OBJECTS = {
   commonLabels: TEXTS,
   podLabels: TEXTS,
   podAnnotations: TEXTS,
+  daemonsetAnnotations: TEXTS,
   serviceAccount: closed({ create: { type: 'boolean' }, name: TEXT, annotations: TEXTS }),
   priorityClassName: TEXT,
   updateStrategy: closed({ type: { enum: ['RollingUpdate', 'OnDelete'] }, rollingUpdate: ANY }),
@@ -56,8 +58,26 @@ const OBJECTS = {
   extraEnv: LIST,
   extraVolumes: LIST,
   extraVolumeMounts: LIST,
-  podMonitor: closed({ labels: TEXTS, interval: TEXT }),
-  prometheusRule: closed({ labels: TEXTS, interval: TEXT, runbookUrl: TEXT }),
+  extraObjects: LIST,
+  podMonitor: closed({
+    labels: TEXTS,
+    interval: TEXT,
+    scrapeTimeout: TEXT,
+    relabelings: LIST,
+    metricRelabelings: LIST,
+  }),
+  prometheusRule: closed({
+    labels: TEXTS,
+    interval: TEXT,
+    runbookUrl: { ...TEXT, minLength: 1 },
+    alerts: closed(
+      Object.fromEntries(
+        exampleRules().flatMap(({ alert }) =>
+          alert === undefined ? [] : [[alert, closed({ enabled: { type: 'boolean' }, severity: TEXT })]],
+        ),
+      ),
+    ),
+  }),
 } as const;
 
 /** Those of the kustomizations, but for the canary, which is not part of a release. */
@@ -80,8 +100,8 @@ export function chartValuesSchema() {
     title: 'Values of the chart ip-masq-agent',
     ...described(
       closed({
-        // Helm adds it for a chart that another one depends on.
-        global: { type: 'object' },
+        // Other charts have other values there.
+        global: { type: 'object', properties: { imageRegistry: TEXT } },
         image: closed(IMAGE),
         imagePullSecrets: { type: 'array', items: closed({ name: TEXT }) },
         flags: closed({

@@ -34,6 +34,8 @@ export function generatedFiles(): Readonly<Record<string, string>> {
   const outputs = JSON.parse(read('schemas/ip-masq-outputs.schema.json'));
   outputs.$id = schemaAddress('ip-masq-outputs');
   outputs.$defs.merged = mergedSchema();
+  const rule = prometheusRule();
+  const grafana = formatted(dashboard());
   return {
     ...Object.fromEntries(
       PAGES.map((page) => [relative(ROOT, page), withGenerated(readFileSync(page, 'utf8'))]),
@@ -41,12 +43,25 @@ export function generatedFiles(): Readonly<Record<string, string>> {
     'docs/terminal.svg': terminalPicture(read('docs/terminal.txt')),
     'schemas/ip-masq-config.schema.json': formatted(configSchema()),
     'schemas/ip-masq-outputs.schema.json': formatted(outputs),
-    'examples/kubernetes/components/prometheus-rules/prometheusrule.yaml': prometheusRule(),
-    'examples/grafana/ip-masq-agent.json': formatted(dashboard()),
+    'examples/kubernetes/components/prometheus-rules/prometheusrule.yaml': rule,
+    'examples/grafana/ip-masq-agent.json': grafana,
+    ...copiesInChart({ 'prometheusrule.yaml': rule, 'ip-masq-agent.json': grafana }),
     'examples/helm/ip-masq-agent/values.schema.json': formatted(chartValuesSchema()),
     'examples/ip-masq-agent.yaml': exampleManifest(),
     'examples/kubernetes/admission/errors.yaml': withKeys(read('examples/kubernetes/admission/errors.yaml')),
   };
+}
+
+/** What the chart takes from other examples: a copy of its directory works, and Helm says nothing about links. */
+function copiesInChart(files: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  const readiness = ['policy.yaml', 'reporter.yaml', 'rule.yaml'].map((name) => `node-readiness/${name}`);
+  const all = {
+    ...files,
+    ...Object.fromEntries(readiness.map((path) => [path, read(`examples/kubernetes/components/${path}`)])),
+  };
+  return Object.fromEntries(
+    Object.entries(all).map(([path, text]) => [`examples/helm/ip-masq-agent/files/${path}`, text]),
+  );
 }
 
 function read(path: string): string {

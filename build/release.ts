@@ -92,8 +92,7 @@ function writeArchive(architecture: string): void {
 function writeChart(): void {
   const name = 'ip-masq-agent';
   const number = version.slice(1);
-  // The files of its components are links to those of the kustomizations, which cpSync would copy as links.
-  execFileSync('cp', ['-R', '-L', join(EXAMPLES, 'helm', name), join(work, name)]);
+  cpSync(join(EXAMPLES, 'helm', name), join(work, name), { recursive: true });
   edit(join(work, name, 'Chart.yaml'), { version: number, appVersion: version });
   edit(join(work, name, 'values.yaml'), { '  repository': image, '  digest': digest });
   pack(name, `${name}-${number}.tgz`);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { load } from 'js-yaml';
@@ -49,14 +49,56 @@ describe('the chart', { skip: NO_HELM }, () => {
     });
 
   it('renders all components together', async () => {
-    const all = COMPONENTS.map((path) => join(VALUES, path.replace('components/', '')));
+    // `large` changes what node-readiness adds.
+    const components = COMPONENTS.toSorted(
+      (one, other) => Number(one.endsWith('/large')) - Number(other.endsWith('/large')),
+    );
+    const all = components.map((path) => join(VALUES, path.replace('components/', '')));
     const objects = await objectsOfChart(RELEASE, ...all.map((file) => `--values=${file}.yaml`));
-    assert.deepEqual(alike(objects), alike(await objectsOf('base', COMPONENTS)));
+    assert.deepEqual(alike(objects), alike(await objectsOf('base', components)));
   });
 
   it('is what helm lint accepts', async () => {
     const { code, stdout } = await helm('lint', '--strict', CHART);
     assert.equal(code, 0, stdout);
+  });
+
+  it('works as a copy of its directory alone, and Helm complains about nothing', async () => {
+    await using directory = await temporaryDirectory();
+    const copy = join(directory.path, 'chart');
+    await cp(CHART, copy, { recursive: true });
+    const values = ['prometheusRule', 'nodeReadiness', 'dashboard'].map(
+      (name) => `--set=components.${name}=true`,
+    );
+    const { code, stdout, stderr } = await helm(
+      'template',
+      RELEASE,
+      copy,
+      '--namespace=kube-system',
+      ...values,
+    );
+    assert.deepEqual([code, stderr], [0, '']);
+    for (const kind of ['NodeReadinessRule', 'PrometheusRule', 'grafana_dashboard'])
+      assert.ok(stdout.includes(kind), kind);
+  });
+
+  it('leaves out an alert that is turned off, and takes all images from one registry', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'values.yaml');
+    await writeFile(file, USUAL);
+    const text = await rendered('pool-a', `--values=${file}`, '--set=components.nodeReadiness=true');
+    assert.match(text, /alert: IpMasqAgentPortsRunOut/);
+    assert.doesNotMatch(text, /alert: IpMasqAgentInvalidPackets/);
+    const images = text.match(/image: [^\s/]+\/[^\s:]+/g);
+    assert.deepEqual(images?.toSorted(), [
+      'image: x-registry.example.net/ip-masq-agent',
+      'image: x-registry.example.net/node-readiness-controller/node-readiness-reporter',
+    ]);
+  });
+
+  it('asks the API server once a minute for each of many nodes', async () => {
+    const args = ['--set=components.nodeReadiness=true', '--set=components.large=true'];
+    assert.match(await rendered(RELEASE, ...args), /CHECK_INTERVAL, value: 1m/);
   });
 
   for (const [set, said] of [
@@ -70,6 +112,9 @@ describe('the chart', { skip: NO_HELM }, () => {
     ['--set=components.hardened=true', /set image\.digest/],
     ['--set=flags.metrics-bind-address=', /kubelet probes it; set 127\.0\.0\.1/],
     ['--set=config=null', /set configMap\.create=false/],
+    ['--set=resources.limits.memory=95Mi', /is 95Mi, but 1000 CIDRs need 96Mi; raise the limit/],
+    ['--set=sizing=100000,resources.limits.memory=0.5Gi', /100000 CIDRs need 640Mi/],
+    ['--set=prometheusRule.alerts.IpMasqAgentDown.enabled=false', /'\/prometheusRule\/alerts': additional/],
     // Old names.
     ['--set=components.prometheus-rules=true', /must be 'renamed to components\.prometheusRule'/],
     ['--set=sources[0].name=ip-masq-cloud', /'\/sources': value must be 'renamed to configFiles'/],
@@ -170,9 +215,21 @@ describe('the chart', { skip: NO_HELM }, () => {
       [],
     );
     const text = JSON.stringify(objects);
-    for (const value of new Set(USUAL.match(/\bx-[\w.-]+/g))) assert.ok(text.includes(value), value);
-    const runbook = '"labels":{"url":"https://x-wiki/runbook.md"},"record":"ip_masq_agent:runbook"';
-    for (const part of ['"revisionHistoryLimit":0', '"interval":"15s"', '"interval":"45s"', runbook])
+    for (const value of new Set(
+      USUAL.replace('{{ .Release.Namespace }}', 'kube-system').match(/\bx-[\w.-]+/g),
+    ))
+      assert.ok(text.includes(value), value);
+    const expected = '"labels":{"daemonset":"x-name","namespace":"kube-system"}';
+    const runbook = '"runbook_url":"https://x-wiki/runbook.md#ipmasqagentmissing"';
+    for (const part of [
+      '"revisionHistoryLimit":0',
+      '"interval":"15s"',
+      '"scrapeTimeout":"12s"',
+      '"--log-format=text"',
+      '"interval":"45s"',
+      expected,
+      runbook,
+    ])
       assert.ok(text.includes(part), part);
     const { spec, metadata } = theDaemonSet(objects);
     assert.deepEqual([metadata.name, metadata.labels?.['team']], ['x-name', 'x-common']);
@@ -210,19 +267,31 @@ fullnameOverride: x-name
 commonLabels: {team: x-common}
 podLabels: {pod: x-pod}
 podAnnotations: {pod: x-annotation}
+daemonsetAnnotations: {reloader: x-reloader}
+global: {imageRegistry: x-registry.example.net}
+extraObjects: [{apiVersion: v1, kind: ServiceAccount, metadata: {name: 'x-{{ .Release.Namespace }}-extra', namespace: kube-system}}]
 serviceAccount: {name: x-account, annotations: {role: x-role}}
 priorityClassName: x-priority
 updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}
 revisionHistoryLimit: 0
 resources: {requests: {cpu: 20m}, limits: {cpu: '1'}}
 affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: x-topology}}]}}
-extraArgs: [--log-format=x-format]
+extraArgs: [--log-format=text]
 extraEnv: [{name: TZ, value: x-zone}]
 extraVolumes: [{name: x-volume, emptyDir: {}}]
 extraVolumeMounts: [{name: x-volume, mountPath: /x-mounted}]
 components: {podMonitor: true, prometheusRule: true}
-podMonitor: {interval: 15s, labels: {release: x-stack}}
-prometheusRule: {interval: 45s, labels: {release: x-stack}, runbookUrl: 'https://x-wiki/runbook.md'}
+podMonitor:
+  interval: 15s
+  scrapeTimeout: 12s
+  labels: {release: x-stack}
+  relabelings: [{targetLabel: cluster, replacement: x-cluster}]
+  metricRelabelings: [{action: labeldrop, regex: x-label-of-metric}]
+prometheusRule:
+  interval: 45s
+  labels: {release: x-stack}
+  runbookUrl: https://x-wiki/runbook.md
+  alerts: {IpMasqAgentMissing: {severity: x-page}, IpMasqAgentInvalidPackets: {enabled: false}}
 `;
 
 function kustomized(name: string): Promise<readonly KubernetesObject[]> {

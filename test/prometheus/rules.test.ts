@@ -2,21 +2,26 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { load } from 'js-yaml';
 import { run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
-import { example, examplePath } from './support.ts';
-
-const UNIT_TESTS = fileURLToPath(new URL('rules.promtool.yaml', import.meta.url));
+import { ALERT_CASES } from './alert-cases.ts';
+import { promtoolTests } from './alerts.ts';
+import { example, examplePath, exampleRules } from './support.ts';
 
 describe('the alerts of examples/prometheus', () => {
   it('are rules that Prometheus accepts', async () => {
     await promtool('check', 'rules', '--lint=all', '--lint-fatal', examplePath('rules.yaml'));
   });
 
-  it('fire when they are to, and not else', async () => {
-    await promtool('test', 'rules', UNIT_TESTS);
+  it('fire when they are to, and not else, each of them', async () => {
+    await using dir = await temporaryDirectory();
+    const file = join(dir.path, 'tests.json');
+    await writeFile(file, promtoolTests(examplePath('rules.yaml'), ALERT_CASES));
+    await promtool('test', 'rules', file);
+    const fired = ALERT_CASES.flatMap(({ firing }) => Object.values(firing).flat());
+    const known = exampleRules().flatMap(({ alert = [] }) => alert);
+    assert.deepEqual([...new Set(fired.map(({ alert }) => alert))].sort(), known.sort());
   });
 });
 

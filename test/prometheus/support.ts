@@ -32,16 +32,17 @@ export function exampleRules(): readonly Rule[] {
 
 /** A rule file that stands in for kube-state-metrics: the pod that is scraped, of a DaemonSet for one node. */
 export function stateRules(): string {
+  const pod = { namespace: 'kube-system', pod: 'ip-masq-agent-0' };
   const rules = [
     {
       record: 'kube_pod_info',
       expr: 'vector(1)',
-      labels: {
-        namespace: 'kube-system',
-        pod: 'ip-masq-agent-0',
-        created_by_kind: 'DaemonSet',
-        created_by_name: 'ip-masq-agent',
-      },
+      labels: { ...pod, created_by_kind: 'DaemonSet', created_by_name: 'ip-masq-agent' },
+    },
+    {
+      record: 'kube_pod_container_info',
+      expr: 'vector(1)',
+      labels: { ...pod, container: 'ip-masq-agent' },
     },
     {
       record: 'kube_daemonset_status_desired_number_scheduled',
@@ -57,5 +58,5 @@ export function hurriedRules(): string {
   return example('rules.yaml')
     .replaceAll(/^( +for:) \d+m$/gm, '$1 3s')
     .replaceAll(/\[\d+m\]/g, '[20s]')
-    .replace('_timestamp_seconds) > 600', '_timestamp_seconds) > 10');
+    .replace(/(_timestamp_seconds\)) > 600$/m, '$1 > 10');
 }

@@ -51,6 +51,7 @@ function containerSeries(labels: Labels, { state, lastState }: ContainerStatus):
   const { waiting } = state;
   const { terminated } = lastState;
   return [
+    series('kube_pod_container_info', labels, 1),
     ...(waiting === undefined
       ? []
       : [series('kube_pod_container_status_waiting_reason', { ...labels, reason: waiting.reason }, 1)]),

@@ -40,12 +40,16 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "ip-masq-agent.image" -}}
+{{- $repository := .Values.image.repository }}
+{{- with .Values.global.imageRegistry }}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") }}
+{{- end }}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else if .Values.components.hardened -}}
 {{ fail "components.hardened takes the image only by its digest; set image.digest, which is in images.txt of a release" }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- end }}
 
@@ -60,6 +64,22 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 
 {{- define "ip-masq-agent.row" -}}
 {{ get (fromYaml (include "ip-masq-agent.sizing" .)) (.Values.sizing | toString) | toYaml }}
+{{- end }}
+
+{{/* The bytes of a quantity such as 96Mi. */}}
+{{- define "ip-masq-agent.bytes" -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 }}
+{{- $unit := get $units (regexFind "[A-Za-z]*$" .) | required (printf "resources.limits.memory is %s; write it in Mi or Gi" .) }}
+{{- mulf (regexFind "^[0-9.]+" . | float64) $unit | int64 }}
+{{- end }}
+
+{{- define "ip-masq-agent.resources" -}}
+{{- $memory := (include "ip-masq-agent.row" . | fromYaml).memory }}
+{{- $resources := mergeOverwrite (dict "limits" (dict "memory" $memory)) (deepCopy .Values.resources) }}
+{{- if lt (include "ip-masq-agent.bytes" ($resources.limits.memory | toString) | int64) (include "ip-masq-agent.bytes" $memory | int64) }}
+{{- fail (printf "resources.limits.memory is %v, but %v CIDRs need %s; raise the limit, or set another sizing" $resources.limits.memory .Values.sizing $memory) }}
+{{- end }}
+{{- toYaml $resources }}
 {{- end }}
 
 {{/* The host and port of flags.metrics-bind-address. */}}
@@ -80,6 +100,7 @@ port: {{ $port }}
 {{- if .nftables }}{{ $_ := set $flags "backend" "nftables" }}{{ end }}
 {{- if or .strict .hardened }}{{ $_ := set $flags "strict" true }}{{ end }}
 {{- if .hardened }}{{ $_ := set $flags "require-file" $.Values.configMap.file }}{{ end }}
+{{- if .large }}{{ $_ := set $flags "on-invalid-config" "keep" }}{{ end }}
 {{- if not .noState }}{{ $_ := set $flags "state-dir" "/var/lib/ip-masq-agent" }}{{ end }}
 {{- if .podMonitor }}
 {{- $_ := set $flags "scrape-bind-address" (printf "[$(HOST_IP)]:%v" (include "ip-masq-agent.probed" $ | fromYaml).port) }}
