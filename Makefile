@@ -35,10 +35,6 @@ REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 RUN_TESTS := NODE_COMPILE_CACHE=$(CURDIR)/bin/compile-cache node --test --test-timeout=120000 \
 	--test-concurrency=$(shell expr 2 '*' $$(nproc)) $(if $(SEED),--import=./test/lab/runs.ts)
 
-# With NETLINK=off these read the rules of nft mode by tools. All others do the same as with netlink, or nothing.
-BY_TOOLS := 'test/kernel/{from-ranges,iptables,random-policies}.test.ts' \
-	'test/packets/{changed-rules,connections,counters,node-addresses,sources,verdicts}.test.ts'
-
 FIND_UNUSED := knip --no-progress --no-config-hints
 
 VALIDATOR := lib/config/schema.generated.js
@@ -157,7 +153,6 @@ test: check $(BIN) ## run check, then tests with a real kernel, real packets and
 test-more: setup-all $(BIN) ## run the tests that test skips; they need many packages
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
 	RUNS=10 $(RUN_TESTS) --test-timeout=600000 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts 'test/packets/{atomic,order,state,verdicts}.test.ts'
-	NETLINK=off $(RUN_TESTS) $(BY_TOOLS)
 	@$(MAKE) --no-print-directory test-skew
 	SECONDS=$(FUZZ_SECONDS) node test/fuzz/fuzz.ts
 

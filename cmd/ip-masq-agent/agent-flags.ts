@@ -10,13 +10,11 @@ const SHARED_FLAGS: readonly FlagName[] = [...POLICY_FLAGS, ...DATAPLANE_FLAGS];
 /**
  * The flags of policy and dataplane of this agent, for commands that run beside it.
  *
- * @param dataplane the one in use, which --backend=auto, or a trial, has found; undefined before that
+ * @param dataplane the one in use, which --backend=auto has found; undefined before that
  */
 export function sharedFlags(texts: FlagTexts, dataplane: Dataplane | undefined): readonly string[] {
   const all = new Map(texts);
   if (dataplane !== undefined) all.set('backend', [dataplane.iptables ? 'iptables' : 'nftables']);
-  if (dataplane?.iptables && dataplane.chosenBy === 'failed-trial')
-    all.set('iptables-mode', [dataplane.iptables.mode]);
   return SHARED_FLAGS.map((name) => `--${name}=${all.get(name)?.join(',') ?? FLAGS[name].default}`);
 }
 

@@ -24,8 +24,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
   const isDry = flags['dry-run'];
   // Without a holder, this process has the lock now: no agent starts until it ends.
   const introduce = () => ({ version: buildInfo().version, flags: [] });
-  const lock = { introduce, mayLoadModule: flags.netlink !== 'off' };
-  const holder = isDry ? undefined : await tryLock(lock, stopSignal);
+  const holder = isDry ? undefined : await tryLock({ introduce }, stopSignal);
   if (holder?.kind === 'unproven')
     complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);
   if (holder?.kind === 'agent' && !flags.force)
@@ -33,7 +32,6 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       `${agentText(holder)} runs on this node, and would write the rules again; stop it first, or use --force`,
     );
   const all = await listRuleLocations(dataplaneOptions(flags), silentHost(flags));
-  if (!all.some(isTable)) complain('nftables: not read, because netlink does not work or is off');
   const { places, advice } =
     holder?.kind === 'agent'
       ? withRunningAgent(holder, flags['masq-chain'], all)

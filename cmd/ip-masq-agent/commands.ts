@@ -144,7 +144,7 @@ export const COMMANDS: Commands = {
     details:
       'Succeeds if there is nothing to remove. Refuses while an agent runs on this node, which would write the rules again: stop it first.',
     own: CLEANUP_FLAGS,
-    uses: ['masq-chain', 'netlink', 'state-dir', 'sync-timeout'],
+    uses: ['masq-chain', 'state-dir', 'sync-timeout'],
     examples: {
       'cleanup --dry-run': 'what it would remove',
       cleanup: 'after the DaemonSet is deleted',

@@ -41,11 +41,7 @@ type Row<Value> = Parameters<typeof flag<Value>>;
  */
 export const FLAGS = {
   'config-dir': daemon(path, '/etc/config', 'directory of the config files, which are named ip-masq-*'),
-  'masq-chain': dataplane(
-    chain,
-    DEFAULT_CHAIN,
-    'name of the chain in nat that holds the rules of iptables; with --backend=auto, another name asks for iptables',
-  ),
+  'masq-chain': dataplane(chain, DEFAULT_CHAIN, 'name of the chain in nat that holds the rules of iptables'),
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
@@ -75,22 +71,17 @@ export const FLAGS = {
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
     'auto',
-    "where the kernel keeps the rules: a chain of iptables, or a table of nftables, in which a packet costs the same with any number of CIDRs. auto: where the agent's rules are; else where kube-proxy's are; else iptables, or nftables if the kernel lacks what iptables needs",
+    'where the kernel keeps the rules: a chain of iptables, or a table of nftables, in which a packet costs the same with any number of CIDRs. auto: nftables if kube-proxy uses it, or if iptables cannot work on the node, else iptables; the agent asks again at each sync, and moves its rules if the answer is another one',
   ),
   'iptables-mode': dataplane(
     choice('auto', 'nft', 'legacy'),
     'auto',
-    'kernel API that iptables uses; auto: the one that kubelet uses, else nft, or legacy if it holds more rules in nat; with --backend=auto, another value asks for iptables',
+    'kernel API that iptables uses; auto: the one that kubelet uses, else nft, or legacy if it holds more rules in nat',
   ),
   'invalid-packets': policy(
     choice(...INVALID_PACKETS),
     'count',
     'what to do with packets that connection tracking refuses, as after an entry has expired, and that would leave with the address of a pod. count: in a metric; drop: drop them too (masqueradeFromCIDRs must list the ranges of pods); off: no rules for them. Only in nftables',
-  ),
-  netlink: daemon(
-    choice('auto', 'off'),
-    'auto',
-    'auto: use nf_tables over a netlink socket: nftables needs it, and drift is repaired within milliseconds; where it does not work, read iptables by its tools. off: use only these tools',
   ),
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),

@@ -6,7 +6,6 @@ import type { ConfigOptions } from '../../lib/config/config.ts';
 import { type Host, systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
-import { NetlinkError } from '../../lib/netlink/error.ts';
 import { podRoutes } from '../../lib/node/pod-routes.ts';
 import { checksOf, type GivenAssertion } from '../../lib/policy/checks.ts';
 import { type FindPods, masqueradedPodRoutes } from '../../lib/policy/masqueraded-pod-routes.ts';
@@ -62,14 +61,12 @@ export function readerOptions(flags: FlagValues): ReaderOptions {
 
 /** The machine. Whether netlink works goes neither to the log nor to the metrics: what could not be read tells it. */
 export function silentHost(flags: FlagValues, timeoutMs = flags['sync-timeout']): Host {
-  const netlink = flags.netlink === 'off' ? undefined : new Netlink(ownSockets, () => {});
-  return systemHost(timeoutMs, netlink);
+  return systemHost(timeoutMs, new Netlink(ownSockets, () => {}));
 }
 
 /** Finds the routes to pods that policies masquerade. It fails with NetlinkError if routes cannot be read. */
 export function podFinder(flags: FlagValues): FindPods {
   return async (policies, configFiles) => {
-    if (flags.netlink === 'off') throw new NetlinkError('unsupported', '--netlink=off');
     const routes = await podRoutes(policies.map(({ family }) => family));
     return policies.flatMap((one) =>
       masqueradedPodRoutes(one, routes, flags['accept-masqueraded'], configFiles),

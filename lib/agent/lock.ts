@@ -12,8 +12,6 @@ import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK
 interface Claim {
   /** What to tell other processes of root, at each answer. */
   readonly introduce: () => Introduction;
-  /** Whether the native module may be loaded: without it, Node.js takes the lock, which is slower. */
-  readonly mayLoadModule: boolean;
 }
 
 export interface LockOptions extends Claim {
@@ -144,9 +142,9 @@ function otherAgent(holder: Agent, what: string): SystemError {
 }
 
 /** Takes the lock and answers processes of root; returns the error if it cannot. */
-async function listen({ introduce, mayLoadModule }: Claim): Promise<unknown> {
+async function listen({ introduce }: Claim): Promise<unknown> {
   try {
-    if (mayLoadModule && nativeIfThere() !== undefined) {
+    if (nativeIfThere() !== undefined) {
       const fd = listenAt(LOCK);
       // The lock alone must not keep the process alive.
       setTimeout(() => createAnswerer(introduce).listen({ fd }), ANSWER_AFTER_MS).unref();

@@ -2,16 +2,17 @@ import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import { InvalidConfigError } from '../config/invalid-config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
+import { describePolicyChange } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type Compiled, compile } from './compile.ts';
 import { createReader } from './load.ts';
+import type { ChangesByFamily } from './log-changes.ts';
 import type { Observer } from './observer.ts';
 import type { AgentOptions } from './options.ts';
 import { restoreRules } from './restore.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import { announceDataplane, syncOrFallBack, type Written } from './sync.ts';
+import { announceDataplane, syncAll, type Written } from './sync.ts';
 import { needsConfig, type Trigger } from './triggers.ts';
 
 /** What a trigger has led to. */
@@ -52,22 +53,30 @@ export async function* syncs(
   log: Logger,
   signal: AbortSignal,
 ): AsyncGenerator<TriggerResult, void> {
-  const { ownAddresses, lock, open } = options;
+  const { ownAddresses, lock, chooseDataplane } = options;
   const retry = retryOptions(options.syncTimeout, observer, log, signal);
   const reader = createReader(options.reader, observer, log);
   let compiled: Compiled | undefined;
-  let opened: Opened | undefined;
+  let dataplane: Dataplane | undefined;
 
   const sync = async (config: MergedConfig, families: readonly Family[], trigger: Trigger) => {
     await lock();
     const last = compiled;
     compiled = await retrying(async () => compile(config, last, families, ownAddresses, log), retry);
-    opened ??= announceDataplane(await retrying(open, retry), observer, log);
-    const { policies, policyChanges } = compiled;
-    const context = { applied: last?.policies, policyChanges, retry, observer, log };
-    const { written, used } = await syncOrFallBack(policies, opened, trigger, context);
-    opened = used;
-    return { ...written, policies, dataplane: used.dataplane };
+    const { policies } = compiled;
+    const chosen = await retrying(chooseDataplane, retry);
+    const isSwitch = dataplane !== undefined && chosen !== dataplane;
+    if (chosen !== dataplane) announceDataplane(chosen, observer, log);
+    dataplane = chosen;
+    const written = await syncAll(policies, dataplane, trigger, {
+      applied: isSwitch ? undefined : last?.policies,
+      // Until now, packets met the same rules in the other dataplane.
+      policyChanges: compiled.policyChanges ?? (isSwitch ? noChanges(policies) : undefined),
+      retry,
+      observer,
+      log,
+    });
+    return { ...written, policies, dataplane };
   };
 
   for await (const trigger of triggers) {
@@ -93,6 +102,10 @@ export async function* syncs(
     const duration = performance.now() - start;
     yield { kind: 'synced', configFiles, ...synced, duration, interval };
   }
+}
+
+function noChanges(policies: readonly Policy[]): ChangesByFamily {
+  return new Map(policies.map((one) => [one.family, describePolicyChange(one, one)] as const));
 }
 
 /** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */

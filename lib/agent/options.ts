@@ -1,4 +1,4 @@
-import type { Opened } from '../dataplane/open.ts';
+import type { ChooseDataplane } from '../dataplane/open.ts';
 import type { OwnAddress } from '../policy/policy.ts';
 import type { ReaderOptions } from './load.ts';
 
@@ -11,10 +11,6 @@ export interface AgentOptions {
   readonly syncTimeout: number;
   /** Takes the lock against a second agent, unless that is decided. Called after the config files are read, before the kernel is touched. */
   readonly lock: () => Promise<void>;
-  /**
-   * Opens the dataplane. Called after the first valid config.
-   *
-   * @throws {DataplaneError}
-   */
-  readonly open: () => Promise<Opened>;
+  /** Called at each sync, after the config files are read. */
+  readonly chooseDataplane: ChooseDataplane;
 }

@@ -42,7 +42,7 @@ export async function retrying<Result>(
 }
 
 /** Whether another attempt may succeed. */
-export function isRetryable(error: unknown): error is RetryableError {
+function isRetryable(error: unknown): error is RetryableError {
   return error instanceof ExhaustedError || (error instanceof DataplaneError && error.isRetryable);
 }
 

@@ -2,7 +2,7 @@ import { FAMILIES, type Family } from '../cidr/address.ts';
 import type { Dataplane, Observed, RuleLocation, RulesAtLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
-import { listRuleLocations, openDataplane } from '../dataplane/open.ts';
+import { dataplaneChooser, listRuleLocations } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { type RetryOptions, retrying } from './retry.ts';
 
@@ -73,7 +73,7 @@ export async function survey(
   { dataplane: options, host, retry }: NodeAccess,
   families: readonly Family[] = FAMILIES,
 ): Promise<Survey> {
-  const { dataplane } = await retrying(() => openDataplane(options, host), retry);
+  const dataplane = await retrying(dataplaneChooser(options, host), retry);
   const all = await listRuleLocations(options, host);
   const used = families.map((family) => ({ dataplane, family }));
   const others = all.filter(

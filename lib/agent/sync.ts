@@ -1,17 +1,16 @@
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
-import type { Opened } from '../dataplane/open.ts';
 import type { Logger } from '../log/log.ts';
 import type { VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { type ChangesByFamily, logChange } from './log-changes.ts';
 import type { Observer } from './observer.ts';
 import { type FamilyChange, reconcile } from './reconcile.ts';
-import { isRetryable, type RetryOptions, retrying } from './retry.ts';
+import type { RetryOptions } from './retry.ts';
 import type { Trigger } from './triggers.ts';
 
 export interface SyncOptions {
-  /** The policies that this process has applied last; undefined at its first sync. */
+  /** The policies that this process has applied last in this dataplane; undefined at its first sync there. */
   readonly applied: readonly Policy[] | undefined;
   /** As in `Compiled`; undefined also if the policies are not new with this sync. */
   readonly policyChanges: ChangesByFamily | undefined;
@@ -34,30 +33,8 @@ export interface Written {
   readonly generations: ReadonlyMap<Family, number>;
 }
 
-/** Syncs in the dataplane, or at first in the one that follows it if it cannot hold the rules. */
-export async function syncOrFallBack(
-  policies: readonly Policy[],
-  opened: Opened,
-  trigger: Trigger,
-  options: SyncOptions,
-): Promise<{ readonly written: Written; readonly used: Opened }> {
-  try {
-    return { written: await syncAll(policies, opened.dataplane, trigger, options), used: opened };
-  } catch (error) {
-    const { fallBack } = opened;
-    const fail = (final: unknown): never => {
-      options.observer.onFailure(policies.map(({ family }) => family));
-      throw final;
-    };
-    if (options.applied !== undefined || fallBack === undefined || isRetryable(error)) return fail(error);
-    const next = await retrying(() => fallBack(error), options.retry).catch(fail);
-    announceDataplane(next, options.observer, options.log);
-    return syncOrFallBack(policies, next, trigger, options);
-  }
-}
-
 /** Brings the policies into the kernel, and tells the observer and the log. */
-async function syncAll(
+export async function syncAll(
   policies: readonly Policy[],
   dataplane: Dataplane,
   trigger: Trigger,
@@ -70,6 +47,9 @@ async function syncAll(
       observer.onDifference();
       log.trace({ family, transaction: script.split('\n') }, 'applying');
     },
+  }).catch((error: unknown) => {
+    observer.onFailure(policies.map(({ family }) => family));
+    throw error;
   });
   const took = performance.now() - trigger.since;
   const isDrift = [...changes.values()].some(({ drifted }) => drifted);
@@ -110,10 +90,9 @@ function changesOf(
   return known ?? describeKernelChange(observed.verdicts(), policy);
 }
 
-export function announceDataplane(opened: Opened, observer: Observer, log: Logger): Opened {
-  const { dataplane, warning } = opened;
+export function announceDataplane(dataplane: Dataplane, observer: Observer, log: Logger): void {
+  const { name, reason, warning } = dataplane;
   observer.onDataplane(dataplane);
-  log.info(`using ${dataplane.name}: ${dataplane.reason}`);
+  log.info(`using ${name}: ${reason}`);
   if (warning !== undefined) log.warn(warning);
-  return opened;
 }

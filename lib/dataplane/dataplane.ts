@@ -1,25 +1,10 @@
 import type { Family } from '../cidr/address.ts';
 import type { Entry, Policy, Verdict } from '../policy/policy.ts';
 import type { VerdictRange, Verdicts } from '../policy/verdicts.ts';
-import type { Backend, IptablesMode } from './options.ts';
+import type { IptablesMode } from './options.ts';
 
-/**
- * What has chosen the dataplane: a flag; rules of the agent or of kube-proxy that are on the node; nothing of that, so that
- * the first transaction is a trial; or that this trial has failed.
- */
-export type ChosenBy = 'flag' | 'own-rules' | 'kube-proxy' | 'trial' | 'failed-trial';
-
-/** Why a dataplane is used, in a word and in words. */
-export interface Reason {
-  readonly by: ChosenBy;
-  readonly reason: string;
-}
-
-export interface Choice extends Reason {
-  readonly backend: Backend;
-}
-
-export const BY_FLAG = { by: 'flag', reason: 'set by --backend' } as const;
+/** Why a dataplane is used that a flag names, in words. */
+export const BY_FLAG = 'set by --backend';
 
 /** The beginning of every comment in the agent's rules. */
 export const COMMENT_START = 'ip-masq-agent: ';
@@ -31,9 +16,10 @@ export const COMMENT_START = 'ip-masq-agent: ';
 export interface Dataplane {
   /** For logs: `iptables 1.8.9 (nft)`, `nftables`. */
   readonly name: string;
-  /** Why this dataplane and mode are used, in words, and in a word. */
+  /** Why this dataplane and mode are used, in words. */
   readonly reason: string;
-  readonly chosenBy: ChosenBy;
+  /** What to tell the operator: a flag asks for what this dataplane cannot do. */
+  readonly warning?: string | undefined;
   /** The iptables commands that it runs; undefined for nftables. */
   readonly iptables: IptablesCommands | undefined;
   /** How many rules, or elements of sets, hold the policy in the kernel. */

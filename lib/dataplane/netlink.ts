@@ -141,7 +141,7 @@ export class Netlink {
 
 /** Why netlink does not work, in words. */
 export function whyNoNetlink(netlink: Netlink | undefined): string {
-  return netlink?.failure?.message ?? '--netlink=off';
+  return netlink?.failure?.message ?? 'there is none';
 }
 
 /** For whoever can do without netlink: no answer in place of a failure. Throws every other error. */

@@ -1,125 +1,97 @@
 import { FAMILIES } from '../cidr/address.ts';
 import type { WatchedTable } from '../netlink/watch.ts';
-import { choose, iptablesFlag } from './choose.ts';
-import type { Choice, Dataplane, RuleLocation } from './dataplane.ts';
+import { BY_FLAG, type Dataplane, type RuleLocation } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 import { secondChain } from './iptables/chain.ts';
-import { findCommand, withoutNft } from './iptables/detect.ts';
-import { iptablesDataplane, iptablesLocations, openIptables } from './iptables/iptables.ts';
+import { findCommand } from './iptables/detect.ts';
+import { iptablesLocations, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
-import { NAT_MODULE } from './iptables/tool.ts';
 import { noAnswer } from './netlink.ts';
+import { dataplaneError } from './nftables/failure.ts';
 import { TABLE } from './nftables/names.ts';
 import { openNftables } from './nftables/nftables.ts';
 import type { DataplaneOptions, IptablesMode } from './options.ts';
 
-export interface Opened {
-  readonly dataplane: Dataplane;
-  /** What to tell the operator: a flag asks for what the node cannot run. */
-  readonly warning?: string;
-  /**
-   * Opens what may work instead, if the kernel has refused the first transaction for the lack of something. Absent if this
-   * dataplane is to stay: it is nftables by choice.
-   *
-   * @param error of the first transaction
-   * @throws the error, if it is another one; one that names all that was tried, if nothing works
-   */
-  readonly fallBack?: (error: unknown) => Promise<Opened>;
+/** The table that kube-proxy keeps in its nftables mode, in each family that it serves (pkg/proxy/nftables in Kubernetes). */
+const KUBE_PROXY = 'kube-proxy';
+
+/** Returns the dataplane to use now. All failures are DataplaneErrors that are thrown. */
+export type ChooseDataplane = () => Promise<Dataplane>;
+
+/**
+ * Chooses the dataplane by facts of the node, never by what the agent did before: what `--backend` says; else nftables if kube-proxy
+ * has its nftables table, or if iptables cannot work here; else iptables. As long as the facts are the same, it returns the same
+ * object. Called before each reading, because after a boot the agent mostly starts before kube-proxy.
+ */
+export function dataplaneChooser(options: DataplaneOptions, host: Host): ChooseDataplane {
+  const iptables = once(() => openIptables(options, host, BY_FLAG));
+  const nftables = once(async (reason: string) => openNftables(options, host, reason));
+  const fitting = once((reason: string) => openFitting(options, host, reason));
+  let last: Dataplane | undefined;
+  return async () => {
+    if (options.backend === 'iptables') return await iptables();
+    if (options.backend === 'nftables') return await nftables(BY_FLAG);
+    const found = await findProxyTable(host);
+    if (found instanceof DataplaneError && found.isRetryable) {
+      // A moment without an answer is not a reason to leave a dataplane.
+      if (last === undefined) throw found;
+    } else if (found === true) last = await nftables('kube-proxy uses nftables');
+    else if (found === false) last = await fitting('kube-proxy does not use nftables');
+    // A kernel without nf_tables has no such table, and without netlink nftables cannot be used.
+    else last = await fitting(`nf_tables cannot be asked about kube-proxy: ${found.message}`);
+    return last;
+  };
+}
+
+/** Calls it until it has succeeded once. */
+function once<Args extends readonly unknown[], Value>(
+  call: (...args: Args) => Promise<Value>,
+): (...args: Args) => Promise<Value> {
+  let known: Value | undefined;
+  return async (...args) => {
+    known ??= await call(...args);
+    return known;
+  };
+}
+
+/** Whether kube-proxy has its nftables table; or why that cannot be told. */
+async function findProxyTable({ netlink }: Host): Promise<boolean | DataplaneError> {
+  try {
+    const found = await netlink?.use(async (requests) => {
+      for (const family of FAMILIES) if (await requests.table({ family, table: KUBE_PROXY })) return true;
+      return false;
+    });
+    return found ?? false;
+  } catch (error) {
+    return dataplaneError(error);
+  }
+}
+
+/** Opens iptables or, if it cannot work here, nftables. */
+async function openFitting(options: DataplaneOptions, host: Host, reason: string): Promise<Dataplane> {
+  let why: DataplaneError;
+  try {
+    return await openIptables(options, host, reason);
+  } catch (error) {
+    if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
+    why = error;
+  }
+  try {
+    return openNftables(options, host, `iptables does not work here: ${why.message}`);
+  } catch (error) {
+    if (!(error instanceof DataplaneError)) throw error;
+    throw new DataplaneError(
+      error.failure,
+      `no dataplane works on this node: ${why.message}; ${error.message}`,
+      `${why.remedy}; or ${error.remedy}`,
+    );
+  }
 }
 
 /** Starts what opening the dataplane most likely waits for: a tool that runs while the config files are read. */
 export function prepareDataplane({ backend, mode }: DataplaneOptions, host: Host): void {
   if (backend !== 'nftables') findCommand(host, mode === 'auto' ? 'nft' : mode).catch(() => {});
-}
-
-/**
- * Opens the dataplane to use.
- *
- * @throws {DataplaneError} if its tools are not installed, or fail
- */
-export async function openDataplane(options: DataplaneOptions, host: Host): Promise<Opened> {
-  const choice = await choose(options, host);
-  if (choice.backend === 'nftables') return { dataplane: openNftables(options, host, choice) };
-  if (choice.by === 'flag') {
-    const dataplane = await openIptables(options, host, choice);
-    return { dataplane, fallBack: (error) => openLegacy([error], dataplane, options, host) };
-  }
-  const openOther = async (error: unknown, dataplane?: Dataplane) => {
-    // Rules that no tool could remove must not stay beside others.
-    const isOver =
-      error instanceof DataplaneError && error.failure === 'missing' && choice.by === 'own-rules';
-    if (isOver) throw error;
-    return await openInstead(error, dataplane, options, host);
-  };
-  const warning = options.invalidPackets === 'drop' && { warning: NOTHING_DROPPED };
-  return await openIptables(options, host, choice).then(
-    (dataplane) => ({ dataplane, fallBack: (error) => openOther(error, dataplane), ...warning }),
-    openOther,
-  );
-}
-
-const NOTHING_DROPPED =
-  '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
-
-/** @param iptables undefined if it could not be opened in any mode */
-async function openInstead(
-  error: unknown,
-  iptables: Dataplane | undefined,
-  options: DataplaneOptions,
-  host: Host,
-): Promise<Opened> {
-  const isOver = error instanceof DataplaneError && (error.meansNoRules || error.failure === 'unusable');
-  if (!isOver) throw error;
-  const fallBack = (other: unknown) => openLegacy([error, other], iptables, options, host);
-  const reason = `iptables does not work here: ${error.message}`;
-  const choice: Choice = { backend: 'nftables', by: 'failed-trial', reason };
-  let dataplane: Dataplane;
-  try {
-    dataplane = openNftables(options, host, choice);
-  } catch (other) {
-    return await fallBack(other);
-  }
-  const flag = iptablesFlag(options);
-  if (flag) return { dataplane, fallBack, warning: `${flag} has no effect; remove it: ${reason}` };
-  // Others need the table too, and nobody else may tell of it.
-  const isBroken = error.failure === 'unusable';
-  return { dataplane, fallBack, ...(isBroken && { warning: `${error.message}; ${error.remedy}` }) };
-}
-
-/**
- * Opens iptables in legacy mode, if the kernel has no NAT in nf_tables, and no flag names another mode.
- *
- * @param errors of iptables in nft mode and, unless a flag names iptables, of nftables
- * @param iptables undefined if it could not be opened in any mode
- * @throws the only error, or one that names all, unless the last one is not final
- */
-async function openLegacy(
-  errors: readonly unknown[],
-  iptables: Dataplane | undefined,
-  options: DataplaneOptions,
-  host: Host,
-): Promise<Opened> {
-  const [first] = errors;
-  const lacksNat = first instanceof DataplaneError && first.message.includes(NAT_MODULE);
-  if (!lacksNat || options.mode !== 'auto' || iptables?.iptables?.mode !== 'nft') throw nothingWorks(errors);
-  try {
-    const dataplane = iptablesDataplane(await withoutNft(host, first), options, host, 'failed-trial');
-    return { dataplane, fallBack: async (error) => Promise.reject(nothingWorks([...errors, error])) };
-  } catch (error) {
-    throw nothingWorks([...errors, error]);
-  }
-}
-
-function nothingWorks(errors: readonly unknown[]): unknown {
-  const last = errors.at(-1);
-  const all = [...new Set(errors)].filter((error) => error instanceof DataplaneError);
-  if (!(last instanceof DataplaneError) || last.isRetryable || all.length === 1) return last;
-  return new DataplaneError(
-    last.failure,
-    `no dataplane works on this node: ${all.map(({ message }) => message).join('; ')}`,
-    [...new Set(all.map(({ remedy }) => remedy))].join('; or '),
-  );
 }
 
 /** Where rules of the agent can be in nf_tables: kube-proxy changes `nat` all the time, so only the chain tells there. */

@@ -26,7 +26,7 @@ export interface IptablesOptions extends RuleOptions {
 }
 
 /** The kernel API that keeps the rules. */
-export type Backend = 'iptables' | 'nftables';
+type Backend = 'iptables' | 'nftables';
 
 export interface DataplaneOptions extends IptablesOptions {
   readonly backend: Backend | 'auto';

@@ -32,8 +32,8 @@ export const METRIC_PREFIX = 'ip_masq_agent_';
 /** The metrics of the agent itself, by name without the prefix. The documentation is made from this table too. */
 export const METRICS = {
   build_info: gauge(
-    ['version', 'commit', 'nodejs', 'dataplane', 'chosen_by'],
-    'Always 1; the labels name the build, the dataplane, and what has chosen it: flag, own-rules (of the agent), kube-proxy, trial (nothing of that), or failed-trial (of iptables).',
+    ['version', 'commit', 'nodejs', 'dataplane'],
+    'Always 1; the labels name the build and the dataplane.',
   ),
   syncs_total: counter(['family', 'result'], 'Syncs by result: changed, unchanged or failed.'),
   sync_duration_seconds: histogram(
@@ -68,7 +68,7 @@ export const METRICS = {
   ),
   netlink_active: gauge(
     [],
-    '1 if the agent reads nf_tables over netlink, and gets an event with each change; 0 if that fails, so that only the resync finds drift. Absent with --netlink=off, and in legacy mode.',
+    '1 if the agent reads nf_tables over netlink, and gets an event with each change; 0 if that fails, so that only the resync finds drift. Absent in legacy mode.',
   ),
   config_valid: gauge(
     [],
@@ -116,7 +116,7 @@ export const METRICS = {
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
   masqueraded_pod_routes: gauge(
     ['family'],
-    'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent with --netlink=off, and if the node has more than 100,000 routes, or 20,000 by links to pods.',
+    'Routes of the node to pods that the config masquerades. Counted at the start, after each change, and every five minutes. Absent if the node has more than 100,000 routes, or 20,000 by links to pods.',
   ),
   flows_against_policy: gauge(
     ['family', 'verdict', 'since'],

@@ -40,7 +40,7 @@ export class StatusObserver implements Observer, Status {
   constructor(recorder: Recorder, build: Build) {
     this.#recorder = recorder;
     this.build = build;
-    this.#recordBuild('', '');
+    this.#recordBuild('');
   }
 
   // Made once: with many entries it takes long.
@@ -51,7 +51,7 @@ export class StatusObserver implements Observer, Status {
 
   onDataplane(dataplane: Dataplane): void {
     this.dataplane = dataplane;
-    this.#recordBuild(dataplane.name, dataplane.chosenBy);
+    this.#recordBuild(dataplane.name);
     // In the search for the mode, netlink may have been asked.
     if (dataplane.iptables?.mode === 'legacy')
       this.#recorder.record((metrics) => metrics.replace('netlink_active', []));
@@ -185,9 +185,9 @@ export class StatusObserver implements Observer, Status {
     this.#recorder.record((metrics) => events.recordCounts(metrics, counts));
   }
 
-  #recordBuild(dataplane: string, chosen_by: string): void {
+  #recordBuild(dataplane: string): void {
     const { version, commit, nodejs } = this.build;
-    const labels = { version, commit, nodejs, dataplane, chosen_by };
+    const labels = { version, commit, nodejs, dataplane };
     this.#recorder.record((metrics) => metrics.replace('build_info', [{ labels, value: 1 }]));
   }
 }

@@ -74,7 +74,7 @@ export function createForeignWatch(options: ForeignWatchOptions): ForeignWatch {
   const leftoverNotices = async (own: Own): Promise<NoticesByKey> => {
     clearTimeout(retryTimer);
     const before = leftovers.removals;
-    const failure = await leftovers.removeOnce(own.dataplane, own.policies);
+    const failure = await leftovers.removeOnce(() => status.dataplane ?? own.dataplane, own.policies);
     if (leftovers.removals > before) onRemoval();
     const found = new Map(
       leftovers.returned.map((one) => [`others ${ruleLocationName(one)}`, () => logReturned(one)]),

@@ -51,18 +51,22 @@ export class Leftovers {
   /**
    * Removes once what there is. Called only after the rules of this run are in the kernel, so that the node is never without rules.
    *
+   * @param inUse the dataplane that is used at this moment, which may change meanwhile
    * @returns why it failed; undefined if nothing is left, or the signal has ended it
    */
-  async removeOnce(dataplane: Dataplane, policies: readonly Policy[]): Promise<string | undefined> {
+  async removeOnce(inUse: () => Dataplane, policies: readonly Policy[]): Promise<string | undefined> {
     const failures: string[] = [];
     try {
       const kept = policies.map(({ family }) => family);
       const modes = await possibleModes(this.#options, this.#host);
-      const locations = (await listRuleLocations(this.#options, this.#host, modes)).filter(
-        (location) => location.dataplane.name !== dataplane.name || !kept.includes(location.family),
-      );
-      const known = locations.filter((location) => this.#cleared.has(ruleLocationName(location)));
-      failures.push(...(await this.#remove(locations.filter((location) => !known.includes(location)))));
+      const all = await listRuleLocations(this.#options, this.#host, modes);
+      const isUsed = ({ dataplane, family }: RuleLocation) =>
+        dataplane.name === inUse().name && kept.includes(family);
+      for (const location of all) if (isUsed(location)) this.#cleared.delete(ruleLocationName(location));
+      const isKnown = (location: RuleLocation) => this.#cleared.has(ruleLocationName(location));
+      const known = all.filter((location) => !isUsed(location) && isKnown(location));
+      for (const location of all)
+        if (!isUsed(location) && !isKnown(location)) failures.push(...(await this.#remove(location)));
       const states = await observeRuleLocations(known);
       const unreadable = states.find((one) => one.kind === 'unreadable');
       if (unreadable !== undefined) throw unreadable.error;
@@ -77,10 +81,10 @@ export class Leftovers {
     return `cannot remove leftovers of an earlier run in another dataplane, mode or family: ${failures.join('; ')}`;
   }
 
-  /** Removes what is in these locations; returns what failed. */
-  async #remove(locations: readonly RuleLocation[]): Promise<readonly string[]> {
+  /** Removes what is in a location; returns what failed. */
+  async #remove(location: RuleLocation): Promise<readonly string[]> {
     const retry = { timeoutMs: ATTEMPT_MS, signal: this.#signal, onRetry: () => {} };
-    const removals = await removeFromAll(locations, retry);
+    const removals = await removeFromAll([location], retry);
     for (const removal of removals) {
       if (removal.rules === undefined) continue;
       this.#cleared.add(ruleLocationName(removal));

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { cp, readFile } from 'node:fs/promises';
+import { cp } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { DAMAGES } from '../lab/damages.ts';
@@ -74,8 +74,8 @@ function programOf({ script }: (typeof WAYS)[number]['drifts'][number]): string 
   return script('IPv4', TOOL).split(' ', 1)[0] ?? '';
 }
 
-function assertCounted(metrics: string, drifts: (typeof WAYS)[number]['drifts'], isNamed: boolean): void {
-  const programs = drifts.map((drift) => (isNamed ? programOf(drift).replace('-nft', '') : 'unknown'));
+function assertCounted(metrics: string, drifts: (typeof WAYS)[number]['drifts']): void {
+  const programs = drifts.map((drift) => programOf(drift).replace('-nft', ''));
   for (const [program, { length }] of Map.groupBy(programs, (one) => one))
     assert.match(metrics, new RegExp(`drift_repairs_total{family="IPv4",program="${program}"} ${length}\n`));
   for (const {
@@ -92,42 +92,32 @@ for (const {
   // While another program changes them all the time, the command can fail.
   const rules = async (node: NodeLab) => unnumbered((await node.box.run(lister, args)).stdout);
   describe(`drift, although the next resync is an hour away, ${flag}`, () => {
-    for (const [reason, flags] of [
-      ['kernel', [LONG]],
-      // The tools read chain and jump one after the other: a change in between is told as two.
-      ...(flag === '--backend=nftables'
-        ? []
-        : ([['resync', ['--netlink=off', '--resync-interval=1s']]] as const)),
-    ] as const)
-      it(`is repaired, told with the program, and counted: by ${reason}`, async () => {
-        await using node = await createNode();
-        await node.volume(config('10.0.0.0/8', '192.168.0.0/16'));
-        const agent =
-          reason === 'kernel' ? await watching(node, flag, ...flags) : node.start(SERVED, flag, ...flags);
-        await agent.logged(/metrics, probes and status on/);
-        const wanted = await rules(node);
-        for (const [index, drift] of drifts.entries()) {
-          await node.run('sh', '-ec', drift.script('IPv4', TOOL));
-          const repairs = () =>
-            jsonLines(agent.log()).filter((line) => line['found'] && line['reason'] === reason);
-          await eventually(
-            () => repairs().length > index,
-            () => `repair ${index + 1}; the log is ${agent.log()}`,
-          );
-          const { level, msg, found: differences } = repairs()[index] ?? {};
-          assert.equal(level, 'warn');
-          const program = reason === 'kernel' ? programOf(drift) : 'another program';
-          const said = new RegExp(
-            `^IPv4: ${program} has changed the agent's rules; repaired: .*; rules added \\d`,
-          );
-          assert.match(`${msg}`, said);
-          assert.ok(Array.isArray(differences) && differences.includes(drift.found[0]), `${differences}`);
-          assert.equal(await rules(node), wanted);
-          if (reason === 'kernel') await readBack(agent);
-        }
-        assertCounted(await node.metrics(), drifts, reason === 'kernel');
-        await agent.stop();
-      });
+    it('is repaired, told with the program, and counted', async () => {
+      await using node = await createNode();
+      await node.volume(config('10.0.0.0/8', '192.168.0.0/16'));
+      const agent = await watching(node, flag);
+      const wanted = await rules(node);
+      for (const [index, drift] of drifts.entries()) {
+        await node.run('sh', '-ec', drift.script('IPv4', TOOL));
+        const repairs = () =>
+          jsonLines(agent.log()).filter((line) => line['found'] && line['reason'] === 'kernel');
+        await eventually(
+          () => repairs().length > index,
+          () => `repair ${index + 1}; the log is ${agent.log()}`,
+        );
+        const { level, msg, found: differences } = repairs()[index] ?? {};
+        assert.equal(level, 'warn');
+        const said = new RegExp(
+          `^IPv4: ${programOf(drift)} has changed the agent's rules; repaired: .*; rules added \\d`,
+        );
+        assert.match(`${msg}`, said);
+        assert.ok(Array.isArray(differences) && differences.includes(drift.found[0]), `${differences}`);
+        assert.equal(await rules(node), wanted);
+        await readBack(agent);
+      }
+      assertCounted(await node.metrics(), drifts);
+      await agent.stop();
+    });
 
     it('that a program makes again and again keeps the agent neither busy nor from a new config', async () => {
       await using node = await createNode();
@@ -166,42 +156,32 @@ for (const {
 }
 
 describe('whether the agent watches nf_tables', () => {
-  for (const [flags, gauge, isLoaded] of [
-    [['--iptables-mode=nft'], '1', true],
-    [['--backend=nftables'], '1', true],
-    // For the reading of foreign rules.
-    [['--iptables-mode=legacy'], undefined, true],
-    [['--iptables-mode=legacy', '--netlink=off'], undefined, false],
+  for (const [flag, gauge] of [
+    ['--iptables-mode=nft', '1'],
+    ['--backend=nftables', '1'],
+    ['--iptables-mode=legacy', undefined],
   ] as const) {
-    it(`is ${gauge ?? 'not'} in the gauge, and the native module is ${isLoaded ? '' : 'not '}loaded: ${flags.join(' ')}`, async () => {
+    it(`is ${gauge ?? 'not'} in the gauge: ${flag}`, async () => {
       await using node = await createNode();
       await node.volume(config('10.1.0.0/16'));
-      const agent = await serving(node, ...flags);
+      const agent = await serving(node, flag);
       assert.equal(/^ip_masq_agent_netlink_active (\d)$/m.exec(await node.metrics())?.[1], gauge);
-      // No module, no socket: without it the agent cannot open one. In legacy mode the watcher of foreign rules loads it.
-      await eventually(
-        async () => {
-          const maps = await readFile(`/proc/${jsonLines(agent.log())[0]?.['pid']}/maps`, 'utf8');
-          return maps.includes('/koffi.node') === isLoaded;
-        },
-        () => `the module ${isLoaded ? '' : 'not '}to be loaded`,
-      );
       await agent.stop();
     });
   }
 });
 
 describe('an agent without its native module', () => {
-  it('says so once, and keeps the rules with the tools alone, if it is told to use iptables', async () => {
+  it('says so once, and keeps the rules with the tools alone', async () => {
     await using dir = await temporaryDirectory();
     for (const file of ['ip-masq-agent', 'ip-masq-agent.bundle', 'package.json'])
       await cp(join(dirname(BINARY), file), join(dir.path, file));
     await using node = await createNode(join(dir.path, 'ip-masq-agent'));
     const volume = await node.volume(config('10.1.0.0/16'));
-    const auto = await node.agent('--once');
-    assert.equal(auto.code, 1);
-    assert.match(auto.stderr, /nftables rules .* cannot load .*koffi\.node.*--backend=iptables/);
-    const agent = await serving(node, '--backend=iptables');
+    const agent = await serving(node);
+    await agent.logged(
+      /using iptables .*nf_tables cannot be asked about kube-proxy: cannot load .*koffi\.node/,
+    );
     assert.equal((await node.chain()).length, 4);
     assert.match(await node.metrics(), /^ip_masq_agent_netlink_active 0$/m);
     await node.iptables('-F');
@@ -219,15 +199,12 @@ describe('an agent without its native module', () => {
     await volume.swap(config('10.1.0.1/16'));
     assert.deepEqual(await agent.ended, { code: 3, signal: null });
     await volume.swap(config('10.1.0.0/16'));
-    const once = await node.agent('--once', '--backend=iptables');
+    const once = await node.agent('--once');
     assert.equal(once.code, 0, once.stderr);
     for (const args of [['cleanup'], ['render', '--live', '--backend=nftables']]) {
       const { code, stdout, stderr } = await node.agent(...args);
       assert.equal(code, 1, stdout);
       assert.match(stderr, /cannot load the native module: .*; use an image/);
     }
-    const blind = await node.agent('cleanup', '--netlink=off');
-    assert.equal(blind.code, 0, blind.stderr);
-    assert.match(blind.stderr, /nftables: not read/);
   });
 });

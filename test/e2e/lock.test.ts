@@ -84,7 +84,7 @@ describe('a second agent in the network namespace', () => {
   it('holds off cleanup, unless --force, which says that it is of no use', async () => {
     await using node = await createNode();
     // Otherwise it would write the rules again at once.
-    const agent = await running(node, '--netlink=off', '--backend=iptables');
+    const agent = await running(node, '--iptables-mode=legacy');
     const before = await node.kernel();
     const { code, stderr } = await node.agent('cleanup');
     assert.deepEqual([code, await node.kernel()], [1, before]);

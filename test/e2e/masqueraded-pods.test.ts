@@ -125,19 +125,4 @@ describe('the agent on a node with routes to pods', () => {
       assert.equal(all.length, told === undefined ? 0 : 1, all.join());
       if (told !== undefined) assert.ok(all[0]?.includes(told), all[0]);
     });
-
-  it('says with --netlink=off that it does not know, and has no gauge', async () => {
-    await using node = await createNodeOf(FLANNEL);
-    await node.volume({ 'ip-masq-operator': inside('192.168.0.0/16') });
-    const agent = node.start('--resync-interval=1h', '--netlink=off', '--backend=iptables', SERVED);
-    await agent.logged(/routes to pods not read: --netlink=off/);
-    assert.deepEqual(warned(agent), []);
-    assert.deepEqual(await gauge(node), []);
-    assert.ok(
-      (await found(node, '--netlink=off')).includes(
-        'undefined: pods that the config masquerades may be hidden, because routes cannot be read',
-      ),
-    );
-    await agent.stop();
-  });
 });

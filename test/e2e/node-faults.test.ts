@@ -59,7 +59,7 @@ describe('a fault of the node', () => {
       });
       await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
       await writeFile(join(node.scratch, 'fault'), '');
-      const { code, stderr } = await node.agent('--once', '--netlink=off', ...NFT);
+      const { code, stderr } = await node.agent('--once', ...NFT);
       assert.equal(code, 0, stderr);
       assert.match(await node.iptables('-S', 'POSTROUTING'), /IP-MASQ-AGENT/);
     });
@@ -138,19 +138,14 @@ describe('a fault of the node', () => {
     });
 
   // Over the native module tools are started without /dev/null.
-  for (const [what, how, message, ...args] of [
+  for (const [what, how, message] of [
     ['/proc', 'umount -l /proc', /cannot read .*\/proc/],
-    ['/dev/null', 'mount -t tmpfs none /dev', /"fatal".*cannot be run.*\/dev\/null/, '--netlink=off'],
+    ['/dev/null', 'mount -t tmpfs none /dev', /"fatal".*cannot be run.*\/dev\/null/],
   ] as const)
     it(`that there is no ${what} is told as that`, async () => {
       await using node = await faultyNode(`exec unshare --mount sh -c '${how}; exec "$@"' sh $AGENT "$@"`);
       await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
-      const { code, stderr } = await node.agent(
-        '--once',
-        '--iptables-mode=nft',
-        '--log-format=json',
-        ...args,
-      );
+      const { code, stderr } = await node.agent('--once', '--iptables-mode=nft', '--log-format=json');
       assert.notEqual(code, 0);
       assert.match(stderr, message);
     });
@@ -262,19 +257,18 @@ describe('more than the agent writes', () => {
     assert.deepEqual([code, signal], [0, null], stderr);
   });
 
-  for (const [what, mode, count, ...flags] of [
+  for (const [what, mode, count] of [
     ['of the agent', 'nft', 30_000],
     ['of another program', 'nft', 65_535],
-    ['of the agent', 'nft', 30_000, '--netlink=off'],
     ['of the agent', 'legacy', 30_000],
   ] as const)
-    it(`in a chain is replaced and removed within 64 MiB: ${count} rules ${what}, ${mode} ${flags}`, {
+    it(`in a chain is replaced and removed within 64 MiB: ${count} rules ${what}, ${mode}`, {
       skip: WHY_NO_CGROUP,
     }, async (t) => {
       await using cgroup = await memoryCgroup(64 * 2 ** 20);
       await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
       await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
-      const args = [`--iptables-mode=${mode}`, '--backend=iptables', '--sync-timeout=60s', ...flags];
+      const args = [`--iptables-mode=${mode}`, '--backend=iptables', '--sync-timeout=60s'];
       assert.equal((await node.agent('--once', ...args)).code, 0);
       const tool = `iptables-${mode}`;
       const before = await node.run(tool, '-t', 'nat', '-S');

@@ -9,7 +9,7 @@ import { BINARY, createNode, eventually } from './support.ts';
 /** A tool that tells its version, and otherwise starts another program and waits for it for ever. */
 const STUCK = `#!/bin/sh
 case "$*" in *--version*) echo 'iptables v1.8.9 (nf_tables)'; exit ;; esac
-sleep 600 & echo $$ $! >> "$0.pids"; wait
+sleep 600 & echo $$ $! >> "\${0%/*}/pids"; wait
 `;
 
 const ENDS = [
@@ -24,15 +24,15 @@ describe('a tool that runs when the process ends', () => {
     it(`ends with it, and so does what it has started: ${command}, ${signal}`, async () => {
       await using node = await createNode();
       const bin = join(node.dir, 'bin');
-      const tool = join(bin, 'iptables-nft');
       await mkdir(bin);
+      await node.run('iptables-nft', '-t', 'nat', '-N', 'IP-MASQ-AGENT');
       for (const name of ['iptables-nft', 'iptables-nft-restore'])
         await writeFile(join(bin, name), STUCK, { mode: 0o755 });
-      const flags = ['--iptables-mode=nft', '--netlink=off', `--config-dir=${node.configDir}`];
+      const flags = ['--iptables-mode=nft', `--config-dir=${node.configDir}`];
       const words = [`PATH=${bin}:/usr/bin:/bin`, BINARY, command, ...flags, '--metrics-bind-address='];
       const agent = node.box.spawn('env', words, { stdio: 'ignore' });
       const ended = once(agent, 'close');
-      const pids = () => readFile(`${tool}.pids`, 'utf8').catch(() => '');
+      const pids = () => readFile(join(bin, 'pids'), 'utf8').catch(() => '');
       await eventually(
         async () => /^\d+ \d+$/m.test(await pids()),
         () => 'a tool that runs',

@@ -1,142 +1,124 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { choose } from '../../lib/dataplane/choose.ts';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
+import { Netlink } from '../../lib/dataplane/netlink.ts';
+import { dataplaneChooser } from '../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
+import { NetlinkError } from '../../lib/netlink/error.ts';
 import { createBox } from '../lab/box.ts';
-import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { hostNetlink } from '../lab/netlink.ts';
 import { olderAgentRules } from '../lab/older-agent.ts';
 import { succeed } from '../lab/run.ts';
 import { boxHost, DEFAULTS } from './support.ts';
 
 const AUTO: DataplaneOptions = { ...DEFAULTS, backend: 'auto', mode: 'auto' };
 
-const CHAIN = ':IP-MASQ-AGENT - [0:0]';
-const JUMP = '-A POSTROUTING -j IP-MASQ-AGENT';
-const OWN_RULES = [
-  CHAIN,
-  '-A IP-MASQ-AGENT -d 10.0.0.0/8 -m comment --comment "ip-masq-agent: not masqueraded (default, RFC 1918)" -j RETURN',
-];
-const OLDER_RULES = olderAgentRules().filter((line) => !line.startsWith('-A POSTROUTING'));
-
 /** The command that writes these lines to nat. */
 const inNat = (tool: string, lines: readonly string[]) =>
   [`${tool}-restore --noflush <<'END'`, '*nat', ...lines, 'COMMIT', 'END'].join('\n');
 
-const OWN_SETS =
-  "nft 'add table ip6 ip-masq-agent; add set ip6 ip-masq-agent not-masqueraded { type ipv6_addr; flags interval; }'";
-const OWN_TABLE = `${OWN_SETS}\nnft add chain ip6 ip-masq-agent postrouting`;
-const OWN_CHAIN = inNat('iptables-nft', OWN_RULES);
+const OWN_TABLE = 'nft add table ip ip-masq-agent; nft add chain ip ip-masq-agent postrouting';
+const OWN_CHAIN = inNat('iptables-nft', olderAgentRules());
 const PROXY_TABLE = 'nft add table ip6 kube-proxy';
 const PROXY_CHAIN = 'iptables-nft -t nat -N KUBE-SERVICES';
 
 /** Commands that make the node look as it does, and what to choose then. */
-const NODES: readonly (readonly [node: string, setUp: readonly string[], choice: string])[] = [
-  ['an empty node', [], 'iptables trial'],
+const NODES: readonly (readonly [node: string, setUp: readonly string[], choice: 'iptables' | 'nftables'])[] =
   [
-    'a node with chains of kubelet alone',
-    [
-      'iptables-nft -t mangle -N KUBE-IPTABLES-HINT',
-      'iptables-nft -t mangle -N KUBE-KUBELET-CANARY',
-      'iptables-nft -t nat -N KUBE-POSTROUTING',
-    ],
-    'iptables trial',
-  ],
-  ['a node with the table of kube-proxy', [PROXY_TABLE], 'nftables kube-proxy'],
-  ['a node with the chain of kube-proxy', [PROXY_CHAIN], 'iptables kube-proxy'],
-  [
-    'a node with the chain of kube-proxy in legacy mode',
-    ['ip6tables-legacy -t nat -N KUBE-SERVICES'],
-    'iptables kube-proxy',
-  ],
-  ['a node with both, because kube-proxy has switched', [PROXY_TABLE, PROXY_CHAIN], 'nftables kube-proxy'],
-  ["a node with the agent's table", [OWN_TABLE, PROXY_CHAIN], 'nftables own-rules'],
-  ['a node on which the kernel has taken the sets, but no rules', [OWN_SETS], 'iptables trial'],
-  ...['iptables-nft', 'iptables-legacy'].flatMap((tool) => [
-    [
-      `a node with rules of the agent, ${tool}`,
-      [inNat(tool, [...OWN_RULES, JUMP]), PROXY_TABLE],
-      'iptables own-rules',
-    ] as const,
-    [
-      `a node with rules of the agent that have lost the jump, ${tool}`,
-      [inNat(tool, OWN_RULES), PROXY_TABLE],
-      'iptables own-rules',
-    ] as const,
-    [
-      `a node with rules of v2, ${tool}`,
-      [inNat(tool, olderAgentRules()), PROXY_TABLE],
-      'iptables own-rules',
-    ] as const,
-    [
-      `a node with rules of v2 without the jump, ${tool}`,
-      [inNat(tool, OLDER_RULES), PROXY_TABLE],
-      'nftables kube-proxy',
-    ] as const,
-    [
-      `a node with a chain without rules and without a jump, ${tool}`,
-      [inNat(tool, [CHAIN]), PROXY_TABLE],
-      'nftables kube-proxy',
-    ] as const,
-  ]),
-  ['an interrupted switch', [OWN_TABLE, OWN_CHAIN], 'iptables own-rules'],
-  ['an interrupted switch beside kube-proxy', [OWN_TABLE, OWN_CHAIN, PROXY_TABLE], 'nftables own-rules'],
-];
+    ['an empty node', [], 'iptables'],
+    ['a node with the chain of kube-proxy', [PROXY_CHAIN], 'iptables'],
+    ['a node with the table of kube-proxy', [PROXY_TABLE], 'nftables'],
+    ['a node with both, because kube-proxy has switched', [PROXY_TABLE, PROXY_CHAIN], 'nftables'],
+    ["a node with the agent's table alone", [OWN_TABLE], 'iptables'],
+    ["a node with the agent's chain and the table of kube-proxy", [OWN_CHAIN, PROXY_TABLE], 'nftables'],
+    ['a node with a POSTROUTING that iptables cannot list', [nftRule('ct mark 7')], 'iptables'],
+    ['a node with a table nat that is dormant', ["nft 'add table ip nat { flags dormant; }'"], 'iptables'],
+  ];
 
-/** What chains of iptables say; undefined if nothing. */
-function blindly(setUp: readonly string[]): string | undefined {
-  const text = setUp.join('\n');
-  const isOwn = /-A POSTROUTING .*IP-MASQ-AGENT/.test(text) || text.includes(OWN_RULES[1] ?? '');
-  return isOwn ? 'own-rules' : undefined;
+function nftRule(match: string): string {
+  return `iptables-nft -t nat -S >/dev/null; iptables-nft -t nat -A POSTROUTING; nft add rule ip nat POSTROUTING ${match}`;
 }
 
 describe('--backend=auto', () => {
-  for (const [node, setUp, expected] of NODES) {
-    it(`takes ${expected.replace(' ', ' by ')} on ${node}, and without netlink iptables or nothing`, async () => {
+  for (const [node, setUp, expected] of NODES)
+    it(`takes ${expected} on ${node}`, async () => {
       await using box = await createBox();
       await succeed(box.run('sh', ['-ec', setUp.join('\n')]));
       await using asking = await hostNetlink(box);
-      if (WITH_NETLINK) {
-        const { backend, by } = await choose(AUTO, boxHost(box, asking.netlink).host);
-        assert.equal(`${backend} ${by}`, expected);
-      }
-      const blind = choose(AUTO, boxHost(box).host);
-      const evidence = blindly(setUp);
-      // The agent's table could be there.
-      if (evidence === undefined)
-        await assert.rejects(blind, { failure: 'missing', remedy: /--backend=iptables/ });
-      else {
-        const { backend, by, reason } = await blind;
-        assert.equal(`${backend} ${by}`, `iptables ${evidence}`);
-        assert.match(reason, /because netlink does not work$/);
-      }
+      const before = await succeed(box.run('nft', ['list', 'ruleset']));
+      const { iptables, reason } = await dataplaneChooser(AUTO, boxHost(box, asking.netlink).host)();
+      assert.equal(iptables === undefined ? 'nftables' : 'iptables', expected);
+      assert.match(reason, /^kube-proxy (?:uses|does not use) nftables/);
+      assert.equal(await succeed(box.run('nft', ['list', 'ruleset'])), before);
     });
-  }
 
-  for (const options of [{ mode: 'legacy' }, { chain: 'MY-CHAIN' }] as const) {
-    it(`takes iptables if ${Object.keys(options)} asks for it, whatever is on the node`, async () => {
-      await using box = await createBox();
-      await box.run('nft', ['add', 'table', 'ip', 'kube-proxy']);
-      const { backend, by, reason } = await choose({ ...AUTO, ...options }, boxHost(box).host);
-      assert.deepEqual([backend, by], ['iptables', 'trial']);
-      assert.match(reason, /asked for by --(?:iptables-mode=legacy|masq-chain=MY-CHAIN)/);
-    });
-  }
-
-  it('runs no tool if netlink shows the jump to the chain', {
-    skip: !WITH_NETLINK && 'NETLINK=off',
-  }, async () => {
+  it('asks again each time, and returns the same object for the same answer', async () => {
     await using box = await createBox();
-    await box.run('sh', ['-c', inNat('iptables-nft', [...OWN_RULES, JUMP])]);
     await using asking = await hostNetlink(box);
     const { host, commands } = boxHost(box, asking.netlink);
-    assert.equal((await choose(AUTO, host)).by, 'own-rules');
-    assert.deepEqual(commands, []);
+    const choose = dataplaneChooser(AUTO, host);
+    const nft = (...args: readonly string[]) => succeed(box.run('nft', args));
+    const iptables = await choose();
+    await nft('add', 'table', 'ip', 'kube-proxy');
+    const nftables = await choose();
+    const { length } = commands;
+    assert.notEqual(nftables, iptables);
+    for (const [change, expected] of [
+      ['add', nftables],
+      ['delete', iptables],
+      ['add', nftables],
+    ] as const) {
+      await nft(change, 'table', 'ip', 'kube-proxy');
+      assert.equal(await choose(), expected);
+      assert.equal(await choose(), expected);
+    }
+    assert.equal(commands.length, length);
   });
 
-  it('is not asked for by a flag that names the dataplane', async () => {
+  it('takes nftables if no iptables is installed, and asks for it once', async () => {
     await using box = await createBox();
-    await box.run('nft', ['add', 'table', 'ip', 'kube-proxy']);
-    const { backend, by } = await choose({ ...AUTO, backend: 'iptables' }, boxHost(box).host);
-    assert.deepEqual([backend, by], ['iptables', 'flag']);
+    await using asking = await hostNetlink(box);
+    const { host } = boxHost(box, asking.netlink);
+    const commands: string[] = [];
+    const run = async (file: string) => {
+      commands.push(file);
+      throw new DataplaneError('missing', `${file} is not installed`, '');
+    };
+    const choose = dataplaneChooser(AUTO, { ...host, run });
+    const { name, reason } = await choose();
+    assert.equal(name, 'nftables');
+    assert.match(reason, /iptables does not work here: no iptables of either mode is installed/);
+    const { length } = commands;
+    assert.equal((await choose()).reason, reason);
+    assert.equal(commands.length, length);
   });
+
+  it('keeps its answer for as long as the kernel has none, and without one tries again', async () => {
+    await using box = await createBox();
+    let failure: NetlinkError | undefined;
+    const sockets = {
+      openRequests: () => {
+        throw failure ?? new NetlinkError('failed', 'no memory', 'ENOBUFS');
+      },
+      openWatch: () => assert.fail('nothing is watched here'),
+    };
+    const { host } = boxHost(box, new Netlink(sockets, () => {}));
+    const choose = dataplaneChooser(AUTO, host);
+    await assert.rejects(choose(), { failure: 'exhausted' });
+    failure = new NetlinkError('failed', 'no subsystem', 'EINVAL');
+    const chosen = await choose();
+    assert.match(chosen.reason, /^nf_tables cannot be asked about kube-proxy: no subsystem; /);
+    failure = undefined;
+    assert.equal(await choose(), chosen);
+  });
+
+  for (const backend of ['iptables', 'nftables'] as const)
+    it(`is not asked for by --backend=${backend}`, async () => {
+      await using box = await createBox();
+      await using asking = await hostNetlink(box);
+      if (backend === 'iptables') await succeed(box.run('nft', ['add', 'table', 'ip', 'kube-proxy']));
+      const options = { ...AUTO, backend };
+      const dataplane = await dataplaneChooser(options, boxHost(box, asking.netlink).host)();
+      assert.equal(dataplane.iptables === undefined ? 'nftables' : 'iptables', backend);
+    });
 });

@@ -5,7 +5,7 @@ import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import { createBox } from '../lab/box.ts';
-import { hostNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { hostNetlink } from '../lab/netlink.ts';
 import { setInUse, unnumbered } from '../lab/own-sets.ts';
 import { owning } from '../lab/owning.ts';
 import { succeed } from '../lab/run.ts';
@@ -78,11 +78,7 @@ const createLab = (kind: Kind, family: Family, withNetlink: boolean) =>
     };
   });
 
-for (const [kind, family, wantsNetlink] of LABS.filter(
-  ([kind, family, withNetlink]) =>
-    FAMILIES.includes(family) && (WITH_NETLINK || (withNetlink && kind !== 'nftables')),
-)) {
-  const withNetlink = wantsNetlink && WITH_NETLINK;
+for (const [kind, family, withNetlink] of LABS.filter(([, family]) => FAMILIES.includes(family))) {
   describe(`ranges that packets come from, ${kind}, ${family}, ${withNetlink ? 'netlink' : 'tools'}`, () => {
     const { pods } = WORDS[family];
     const scripts =

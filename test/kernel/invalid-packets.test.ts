@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { openDataplane } from '../../lib/dataplane/open.ts';
+import { dataplaneChooser } from '../../lib/dataplane/open.ts';
 import type { InvalidPackets } from '../../lib/dataplane/options.ts';
 import { invalidPacketFindings, kubeProxyDropsInvalid } from '../../lib/doctor/invalid-packets.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { createBox } from '../lab/box.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
 import {
   boxHost,
@@ -39,7 +38,7 @@ function linesOf(listing: string): readonly string[] {
   return listing.split('\n').toSorted();
 }
 
-for (const family of WITH_NETLINK ? FAMILIES : []) {
+for (const family of FAMILIES) {
   const policy = policyFor(family);
   const table = `${IP[family]} ip-masq-agent`;
   describe(`the chain of packets that conntrack refuses, ${family}`, () => {
@@ -106,7 +105,7 @@ describe('packets that conntrack refuses, in iptables', () => {
     it(`are dropped by kube-proxy, or by nobody, which is a finding if they are to be: ${mode}`, async () => {
       await using box = await createBox();
       const { host } = boxHost(box);
-      const { dataplane } = await openDataplane({ ...AUTO, mode }, host);
+      const dataplane = await dataplaneChooser({ ...AUTO, mode }, host)();
       for (const family of FAMILIES) {
         const command = `${WORDS[family].iptables}-${mode}`;
         const add = (...rule: readonly string[]) => succeed(box.run(command, rule));

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
 import { createNftablesLab, FAMILIES, type Family, isInSync, policyOf, settle, syncOnce } from './support.ts';
 
 /** The agent's table, two entries of the config, and an address that no entry holds. */
@@ -16,7 +15,7 @@ function policy(family: Family, ...cidrs: readonly string[]): Policy {
   return policyOf(family, { 'ip-masq-operator': text }, { cidrLimitMax: 5_000 });
 }
 
-describe('the set over netlink', { skip: !WITH_NETLINK && 'NETLINK=off' }, () => {
+describe('the set over netlink', () => {
   for (const family of FAMILIES) {
     const { entries, table, outside } = WORDS[family];
     const wanted = policy(family, ...entries);

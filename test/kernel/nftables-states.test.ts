@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { readTable } from '../../lib/dataplane/nftables/observe.ts';
 import { planTable, type TablePlan } from '../../lib/dataplane/nftables/plan.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
-import { type Netlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { type Netlink, openNetlink } from '../lab/netlink.ts';
 import {
   assertExact,
   createNftablesLab,
@@ -65,7 +65,7 @@ async function startAnew(node: NftablesLab, policy: Policy): Promise<void> {
   await settle(node.dataplane, policy);
 }
 
-for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
+for (const { family, kind } of FAMILY_KINDS) {
   const table = `${IP[family]} ip-masq-agent`;
   const { type, one, halves, others } = WORDS[family];
   const policies = policiesOf(family);

@@ -7,7 +7,7 @@ import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { DAMAGES } from '../lab/damages.ts';
-import { openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { openNetlink } from '../lab/netlink.ts';
 import { RAW_EDITS } from '../lab/raw-edits.ts';
 import { succeed } from '../lab/run.ts';
 import {
@@ -35,7 +35,7 @@ const MORE: Readonly<Record<Family, string>> = {
 };
 const TABLE = (family: Family) => `${IP[family]} ip-masq-agent`;
 
-for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
+for (const { family, kind } of FAMILY_KINDS) {
   const policy = policyOf(family, { 'ip-masq-operator': CONFIG[family] });
   const lab = (options?: Partial<RuleOptions>) => createNftablesLab(kind, options);
 

@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
 import { addressFrom } from '../unit/cidr/support.ts';
 import { BOX_KINDS, createLab, FAMILIES, IP, type Lab, policyOf } from './support.ts';
 
@@ -33,7 +32,7 @@ const OBSTACLES = [
   ['{ chain POSTROUTING { }; }', 'it has no hook', DELETE],
 ] as const;
 
-describe('a table nat that another program has changed', { skip: !WITH_NETLINK && 'NETLINK=off' }, () => {
+describe('a table nat that another program has changed', () => {
   for (const family of FAMILIES) {
     const table = `${IP[family]} nat`;
     const policy = policyOf(family, {});

@@ -10,7 +10,7 @@ import { targetOf } from '../../lib/netlink/expressions.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import type { BoxKind } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
-import { type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
+import { type RawMessage, toText } from '../lab/netlink.ts';
 import { rawNatRules } from '../lab/raw-edits.ts';
 import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
@@ -29,7 +29,7 @@ import {
 const CHAINS = [CHAIN, secondChain(CHAIN)] as const;
 const POSTROUTING = 'POSTROUTING';
 
-for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
+for (const { family, kind } of FAMILY_KINDS) {
   describe(`iptables in nft mode, ${kind}, ${family}`, () => {
     it('makes what render prints, whatever other programs and raw messages have made of it', async (test) => {
       await using node = await createNode(kind, family);

@@ -13,7 +13,7 @@ import { allowedSources } from '../../lib/policy/flatten.ts';
 import { decider, type Policy } from '../../lib/policy/policy.ts';
 import { type BoxKind, createBox } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
-import { hostNetlink, type Netlink, type RawMessage, toText, WITH_NETLINK } from '../lab/netlink.ts';
+import { hostNetlink, type Netlink, type RawMessage, toText } from '../lab/netlink.ts';
 import { unnumbered } from '../lab/own-sets.ts';
 import { type Change, changed, changes, rawEdits } from '../lab/raw-edits.ts';
 import { RUNS } from '../lab/runs.ts';
@@ -29,7 +29,7 @@ import {
   syncOnce,
 } from './support.ts';
 
-for (const { family, kind } of WITH_NETLINK ? FAMILY_KINDS : []) {
+for (const { family, kind } of FAMILY_KINDS) {
   describe(`nftables, ${kind}, ${family}`, () => {
     it('reads back whatever it or nft writes, after whatever was there before, and decides as the policy does', async () => {
       await using box = await createBox(kind);

@@ -5,14 +5,13 @@ import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { renderChains } from '../../lib/dataplane/iptables/plan.ts';
 import { carryOut, edits, type Way } from '../lab/edits.ts';
 import { empty, kernelState } from '../lab/kernel-state.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
 import { policies, ruleOptions } from './arbitrary.ts';
 import { createLab, FAMILY_KINDS, type Family, IP, sync } from './support.ts';
 
 /** What is read by tools. Over netlink, random-iptables.test.ts reads nft mode back. */
-const MODE = WITH_NETLINK ? 'legacy' : 'nft';
+const MODE = 'legacy';
 const WAY: Way = `iptables-${MODE}`;
 
 describe(`iptables in ${MODE} mode, read by tools,`, () => {

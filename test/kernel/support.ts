@@ -10,7 +10,7 @@ import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
 import { compilePolicy, type Family, type Policy } from '../../lib/policy/policy.ts';
 import { type Box, type BoxKind, createBox } from '../lab/box.ts';
-import { hostNetlink, openNetlink, WITH_NETLINK } from '../lab/netlink.ts';
+import { hostNetlink, openNetlink } from '../lab/netlink.ts';
 import { unnumbered } from '../lab/own-sets.ts';
 import { owning } from '../lab/owning.ts';
 import { succeed } from '../lab/run.ts';
@@ -21,8 +21,7 @@ export type { Family };
 
 /** Root tests both ways of making a namespace, everybody else the one without privileges. */
 export const BOX_KINDS: readonly BoxKind[] = IS_ROOT ? ['netns', 'userns'] : ['userns'];
-/** Legacy mode is never read over netlink: without it, its tests would be the same. */
-export const MODES: readonly IptablesMode[] = WITH_NETLINK ? ['nft', 'legacy'] : ['nft'];
+export const MODES: readonly IptablesMode[] = ['nft', 'legacy'];
 /** With IPV4_ALONE, where the kernel has no other family. */
 export const FAMILIES: readonly Family[] = process.env['IPV4_ALONE'] ? ['IPv4'] : ['IPv4', 'IPv6'];
 

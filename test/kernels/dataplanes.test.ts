@@ -11,6 +11,9 @@ const LACKS = process.env['KERNEL_LACKS']?.split(',') ?? [];
 
 it('--backend=auto takes what the kernel has', async (t) => {
   await using node = await createNode();
+  // Without NAT in nf_tables, kubelet uses legacy mode.
+  if (LACKS.includes('iptables-nft') && !LACKS.includes('iptables-legacy'))
+    await node.run('iptables-legacy', '-t', 'mangle', '-N', 'KUBE-KUBELET-CANARY');
   await using network = await createNetwork(node.box);
   const { code, stderr } = await node.agent('--once');
   assert.equal(code, 0, stderr);
@@ -24,7 +27,7 @@ it('--backend=auto takes what the kernel has', async (t) => {
     [NODE.IPv4, POD.IPv4],
   );
   const again = await node.agent('--once');
-  assert.match(again.stderr, new RegExp(`"msg":"using ${dataplane}\\b.*: rules of the agent are there`));
+  assert.ok(again.stderr.includes(`"msg":"using ${chosen}"`), again.stderr);
   t.diagnostic(chosen);
 });
 

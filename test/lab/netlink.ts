@@ -43,9 +43,6 @@ export type Answer =
   | { readonly value: unknown }
   | { readonly failure: NetlinkFailure; readonly message: string; readonly code: string | undefined };
 
-/** Whether dataplanes are tested with netlink; `NETLINK=off` runs the same tests with the tools alone. */
-export const WITH_NETLINK = process.env['NETLINK'] !== 'off';
-
 /** What a host has of netlink. */
 export interface HostNetlink extends AsyncDisposable {
   readonly netlink?: DataplaneNetlink;
@@ -56,8 +53,8 @@ export interface HostNetlink extends AsyncDisposable {
  *
  * @param isWanted otherwise there is none
  */
-export async function hostNetlink(box: Box, isWanted = WITH_NETLINK): Promise<HostNetlink> {
-  if (!isWanted || !WITH_NETLINK) return { [Symbol.asyncDispose]: async () => {} };
+export async function hostNetlink(box: Box, isWanted = true): Promise<HostNetlink> {
+  if (!isWanted) return { [Symbol.asyncDispose]: async () => {} };
   const requests = await openNetlink(box);
   const sockets = { openRequests: () => requests, openWatch: () => assert.fail('nothing is watched here') };
   return {

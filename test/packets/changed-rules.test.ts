@@ -3,7 +3,6 @@ import { after, before, describe, it } from 'node:test';
 import { parseAddress } from '../../lib/cidr/address.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
 import { NODE } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import {
@@ -56,36 +55,24 @@ const IN_IPTABLES: readonly Case[] = [
 const nftJump = (match: string) =>
   `${UNHOOK}\nnft add rule ip nat POSTROUTING ${match} jump IP-MASQ-AGENT` as const;
 
-/** Netlink reads a rule that iptables cannot list. */
-const UNLISTED = WITH_NETLINK ? 'k???' : '????';
-
 const IN_NFT_MODE: readonly Case[] = [
   ...IN_IPTABLES,
   ['TRACE', 'kmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
   ['a jump behind a log', 'k???', nftJump('log prefix "x"')],
-  [
-    'a jump of some sources',
-    WITH_NETLINK ? 'k??k' : 'k???',
-    nftJump('ip daddr 0.0.0.0/1 fib saddr type local'),
-  ],
-  // Without netlink, a POSTROUTING in which iptables cannot look for the jump is an error.
-  ...(WITH_NETLINK
-    ? ([
-        ['a jump that iptables cannot read', 'k???', nftJump('ct mark 7')],
-        ['a jump with a mark', 'k???', nftJump('meta mark set 7')],
-      ] as const)
-    : []),
+  ['a jump of some sources', 'k??k', nftJump('ip daddr 0.0.0.0/1 fib saddr type local')],
+  ['a jump that iptables cannot read', 'k???', nftJump('ct mark 7')],
+  ['a jump with a mark', 'k???', nftJump('meta mark set 7')],
   ['another unreadable rule', 'kkkk', `${UNHOOK}\nnft add rule ip nat POSTROUTING oifname "x" masquerade`],
   [
     'an unreadable rule beside the jump',
     'kmmm',
     'nft add rule ip nat POSTROUTING meta l4proto sctp log masquerade',
   ],
-  ['a chain that iptables cannot read', UNLISTED, 'nft insert rule ip nat IP-MASQ-AGENT ct mark 7 return'],
-  ['a mark', WITH_NETLINK ? 'kmmm' : '????', 'nft insert rule ip nat IP-MASQ-AGENT meta mark set 7'],
+  ['a chain that iptables cannot read', 'k???', 'nft insert rule ip nat IP-MASQ-AGENT ct mark 7 return'],
+  ['a mark', 'kmmm', 'nft insert rule ip nat IP-MASQ-AGENT meta mark set 7'],
   [
     'a chain that iptables cannot read, behind another',
-    UNLISTED,
+    'k???',
     `${VIA}\nnft insert rule ip nat IP-MASQ-AGENT ct mark 7 return`,
   ],
 ];

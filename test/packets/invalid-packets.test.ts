@@ -16,7 +16,7 @@ import { NODE, POD } from '../lab/network.ts';
 import { owning } from '../lab/owning.ts';
 import { succeed } from '../lab/run.ts';
 import { STREAM_PORT, startStreams } from '../lab/stream.ts';
-import { configOf, createPacketLab, NFTABLES, NO_NFTABLES, sync } from './support.ts';
+import { configOf, createPacketLab, NFTABLES, NO_LAB, sync } from './support.ts';
 
 /** The node has addresses in the ranges too, as a bridge of pods gives it one. */
 const CONFIG = configOf(
@@ -41,7 +41,7 @@ const ORDINARY = 250;
 /** What conntrack refuses at least in each family. A busy connection may go on with a new entry. */
 const LEAST = 2 * STRAYS + IDLE;
 
-describe('packets that conntrack refuses', { concurrency: true, skip: NO_NFTABLES }, () => {
+describe('packets that conntrack refuses', { concurrency: true, skip: NO_LAB }, () => {
   it('leave with the address of their pod if no rule looks at them', async () => {
     await using lab = await createInvalidLab('off');
     await lab.refuse();
@@ -97,7 +97,7 @@ const UDP_AND_DISCOVERY = `table inet seen {
   }
 }`;
 
-describe('packets that are not tracked', { skip: NO_NFTABLES }, () => {
+describe('packets that are not tracked', { skip: NO_LAB }, () => {
   it('are not counted if those that are tracked are never masqueraded', async () => {
     await using lab = await createPacketLab(NFTABLES, { invalidPackets: 'count' });
     const { node, pod } = lab.network;

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createNode, eventually, jsonLines, SERVED } from '../e2e/support.ts';
 import { FAMILIES } from '../kernel/support.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { DATAPLANES, NO_LAB } from './support.ts';
@@ -35,14 +34,11 @@ it('packets leave with an address as long as its link has a carrier', { skip: NO
     await succeed(node.box.run('tee', [`/proc/sys/net/ipv6/conf/${link}/disable_ipv6`], { input: '1' }));
   await ip('link', 'set', 'extra0', 'up');
   await ip('address', 'add', `${SECOND.IPv4}/32`, 'dev', 'extra0');
-  // Lower, but deprecated: as long as there is another one, nothing leaves with it. Only netlink tells that it is.
-  if (WITH_NETLINK) await ip('address', 'add', `${LOWER.IPv4}/32`, 'dev', 'extra0', 'preferred_lft', '0');
+  // Lower, but deprecated: as long as there is another one, nothing leaves with it.
+  await ip('address', 'add', `${LOWER.IPv4}/32`, 'dev', 'extra0', 'preferred_lft', '0');
   await node.volume({ 'ip-masq-x': AFTER });
-  // With netlink only an event can bring a change in time.
-  const flags = WITH_NETLINK
-    ? ['--backend=nftables', '--resync-interval=1h']
-    : ['--backend=iptables', '--resync-interval=1s', '--netlink=off'];
-  node.start('--enable-ipv6', SERVED, ...flags);
+  // Only an event can bring a change in time.
+  node.start('--enable-ipv6', SERVED, '--backend=nftables', '--resync-interval=1h');
   const arrivesFrom = async (address: string) => {
     let seen = '';
     await eventually(
@@ -109,9 +105,8 @@ describe("packets leave with the node's address in a range", { concurrency: true
       };
       await change('add', SECOND);
       const volume = await node.volume({ 'ip-masq-x': BEFORE });
-      // With netlink only an event can bring a change in time.
-      const resync = WITH_NETLINK ? ['--resync-interval=1h'] : ['--resync-interval=1s', '--netlink=off'];
-      const agent = node.start('--enable-ipv6', SERVED, ...flags, ...resync, ...ports);
+      // Only an event can bring a change in time.
+      const agent = node.start('--enable-ipv6', SERVED, ...flags, '--resync-interval=1h', ...ports);
       await arrivesFrom(NODE);
       await volume.swap({ 'ip-masq-x': AFTER });
       await arrivesFrom(SECOND);

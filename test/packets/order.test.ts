@@ -6,7 +6,7 @@ import { NODE, POD } from '../lab/network.ts';
 import { unnumbered } from '../lab/own-sets.ts';
 import { succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
-import { configOf, createPacketLab, NFTABLES, NO_NFTABLES, type PacketLab, sync } from './support.ts';
+import { configOf, createPacketLab, NFTABLES, NO_LAB, type PacketLab, sync } from './support.ts';
 
 const CONFIG = configOf('nonMasqueradeCIDRs: [10.0.0.0/8, fd00::/8]\n');
 const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
@@ -42,7 +42,7 @@ const MARKS = forBoth(
 
 const REPLACED = forBoth((ip) => `add table ${ip} ip-masq-agent\ndelete table ${ip} ip-masq-agent`);
 
-describe('kube-proxy in nftables mode', { skip: NO_NFTABLES }, () => {
+describe('kube-proxy in nftables mode', { skip: NO_LAB }, () => {
   it('sees packets before the agent does, whichever of the two started last', async () => {
     await using lab = await createPacketLab(NFTABLES);
     await nft(lab, MARKS);
@@ -71,7 +71,7 @@ describe('kube-proxy in nftables mode', { skip: NO_NFTABLES }, () => {
   });
 });
 
-describe('a table of the agent that others have changed', { skip: NO_NFTABLES, timeout: PATIENCE_MS }, () => {
+describe('a table of the agent that others have changed', { skip: NO_LAB, timeout: PATIENCE_MS }, () => {
   /** What is done to the table, and what then differs of its chains. */
   const DAMAGES: readonly (readonly [what: string, damage: (tables: readonly string[]) => string])[] = [
     [

@@ -8,7 +8,6 @@ import { compilePolicy } from '../../lib/policy/policy.ts';
 import { DEFAULTS, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { startHost } from '../lab/host.ts';
-import { WITH_NETLINK } from '../lab/netlink.ts';
 import { createNetwork, type Network } from '../lab/network.ts';
 import { owning } from '../lab/owning.ts';
 import { IS_ROOT } from '../lab/user.ts';
@@ -40,10 +39,7 @@ export const NFTABLES: DataplaneKind = {
   open: async (...values) => openNftables(...values),
 };
 
-/** nftables needs netlink, and legacy mode never uses it. */
-export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = WITH_NETLINK
-  ? [NFT_MODE, LEGACY_MODE, NFTABLES]
-  : [NFT_MODE];
+export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [NFT_MODE, LEGACY_MODE, NFTABLES];
 
 async function whyNoLab(): Promise<string | false> {
   try {
@@ -110,6 +106,3 @@ export function configOf(text: string): MergedConfig {
  * said that the tests are skipped. For root nothing is: there they fail.
  */
 export const NO_LAB = IS_ROOT ? false : await whyNoLab();
-
-/** Why nftables cannot be tested; false where it can. */
-export const NO_NFTABLES = WITH_NETLINK ? NO_LAB : 'NETLINK=off: nftables needs netlink';

@@ -5,7 +5,7 @@ import { createNode, inside } from '../e2e/support.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { createNetwork, GATEWAY, NODE, OUTSIDE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
-import { NO_LAB, NO_NFTABLES } from './support.ts';
+import { NO_LAB } from './support.ts';
 
 const DESTINATION = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
 /** Addresses of the wire alone, to which nobody behind it has a route. */
@@ -90,7 +90,7 @@ describe('masqueraded packets of a node whose address', { concurrency: true, ski
   for (const [name, family, settings, source, said] of CASES.filter(([, family]) =>
     FAMILIES.includes(family),
   ))
-    it(`${name}: ${family}`, { skip: NO_NFTABLES }, async () => {
+    it(`${name}: ${family}`, { skip: NO_LAB }, async () => {
       await using node = await createNode();
       await using network = await createNetwork(node.box);
       const ip = (box: typeof node.box, ...lines: readonly string[]) =>

@@ -13,6 +13,6 @@ export async function finishOnce(surroundings: Surroundings, sync: Sync): Promis
       'another program has changed the rules before they were read back: find it, or run without --once, which repairs them',
     );
   const leftovers = await openLeftovers(surroundings, sync);
-  const failure = await leftovers.removeOnce(sync.dataplane, sync.policies);
+  const failure = await leftovers.removeOnce(() => sync.dataplane, sync.policies);
   if (failure !== undefined) surroundings.log.warn(failure);
 }

@@ -7,7 +7,7 @@ import type { AgentOptions } from '../../../lib/agent/options.ts';
 import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
-import { openDataplane, prepareDataplane } from '../../../lib/dataplane/open.ts';
+import { dataplaneChooser, prepareDataplane } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
@@ -45,7 +45,6 @@ function startAgent(args: Args, log: Logger): Daemon {
   const otherAgent = Promise.withResolvers<never>();
   const lock = new NamespaceLock({
     introduce: () => introduce(args, status, triggers),
-    mayLoadModule: flags.netlink !== 'off',
     timeoutMs: flags['sync-timeout'],
     log,
     signal: stopSignal,
@@ -56,7 +55,7 @@ function startAgent(args: Args, log: Logger): Daemon {
   // Until the lock is decided, the rules may be those of another agent.
   const cleansUp = () => flags['cleanup-on-exit'] && lock.isDecided;
   stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
-  const netlink = flags.netlink === 'off' ? undefined : createNetlink(log, recorder);
+  const netlink = createNetlink(log, recorder);
   const host = systemHost(flags['sync-timeout'], netlink);
   const dataplane = dataplaneOptions(flags);
   prepareDataplane(dataplane, host);
@@ -75,7 +74,7 @@ function startAgent(args: Args, log: Logger): Daemon {
     syncTimeout: flags['sync-timeout'],
     ownAddresses: addressReader(log),
     lock: () => lock.take(),
-    open: () => openDataplane(dataplane, host),
+    chooseDataplane: dataplaneChooser(dataplane, host),
   };
   const cleared = new Set<string>();
   const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };

@@ -23,7 +23,7 @@ export interface Surroundings {
   readonly recorder: Recorder;
   readonly status: StatusObserver;
   readonly triggers: Triggers;
-  readonly netlink: Netlink | undefined;
+  readonly netlink: Netlink;
   readonly host: Host;
   /** The names of the rule locations in which this process has removed leftovers: what is there now is another agent's. */
   readonly cleared: Set<string>;
@@ -35,13 +35,13 @@ export interface Surroundings {
  * @returns takes each sync
  */
 export function createWatchers(surroundings: Surroundings): (sync: Sync) => Promise<void> {
-  const { log, triggers, recorder } = surroundings;
+  const { log, triggers, recorder, netlink } = surroundings;
   const { flags } = surroundings.args;
   let watch: Watchers | undefined;
-  let latest: Sync;
+  let latest: Sync | undefined;
+  let isKernelWatched = false;
   const onAddresses = () => watch?.flows?.onChange();
-  const addresses =
-    flags.netlink === 'off' ? undefined : watchAddresses(triggers, onAddresses, log, stopSignal);
+  const addresses = watchAddresses(triggers, onAddresses, log, stopSignal);
   process.on('SIGHUP', () => watch?.flows?.readAgain());
   return async (sync) => {
     if (flags['invalid-packets'] === 'drop') {
@@ -49,22 +49,30 @@ export function createWatchers(surroundings: Surroundings): (sync: Sync) => Prom
       recorder.record((metrics) => metrics.set('invalid_packets_not_dropped', {}, hasNoEffect ? 1 : 0));
     }
     triggers.kernel.onSync(sync);
-    addresses?.(sync.policies);
+    triggers.kernel.setOwnTools(sync.dataplane.iptables);
+    addresses(sync.policies);
+    const isSwitch = latest !== undefined && latest.dataplane !== sync.dataplane;
     latest = sync;
     const policy = () => flowPolicy(sync.policies);
     if (watch === undefined) {
       watch = await openWatchers(surroundings, sync, {
-        onRemoval: () => watch?.flows?.read(flowPolicy(latest.policies), 'change'),
+        onRemoval: () => watch?.flows?.read(flowPolicy(latest?.policies ?? []), 'change'),
         readSuspects: async () =>
-          (await watch?.foreign.suspects({ ...latest, chain: flags['masq-chain'] })) ?? [],
+          (await watch?.foreign.suspects({ ...(latest ?? sync), chain: flags['masq-chain'] })) ?? [],
       });
       // What a run with --stale-flows=report has counted is deleted now, although nothing has changed.
       const isNew = sync.changed || flags['stale-flows'] === 'delete-udp';
       watch.flows?.read(policy(), isNew ? 'change' : 'nothing');
       collectGarbageSoon();
     } else if (sync.changed) watch.flows?.read(policy(), effectOf(sync));
+    // In legacy mode no event tells of the agent's rules.
+    if (!isKernelWatched && sync.dataplane.hearsChanges) {
+      isKernelWatched = true;
+      void triggers.watchKernel(netlink, watchedTables(dataplaneOptions(flags)));
+    }
     if (sync.changed) collectGarbageSoon();
-    if (sync.changed || watch.foreign.isDue) watch.foreign.read({ ...sync, chain: flags['masq-chain'] });
+    if (sync.changed || isSwitch || watch.foreign.isDue)
+      watch.foreign.read({ ...sync, chain: flags['masq-chain'] });
   };
 }
 
@@ -90,7 +98,7 @@ async function openWatchers(
   sync: Sync,
   { onRemoval, readSuspects }: BetweenWatchers,
 ): Promise<Watchers> {
-  const { log, status, triggers, netlink } = surroundings;
+  const { log, status } = surroundings;
   const { flags } = surroundings.args;
   const leftovers = await openLeftovers(surroundings, sync);
   if (flags['to-ports'].length > 0 && sync.policies.some(({ from }) => from.length === 0))
@@ -105,12 +113,6 @@ async function openWatchers(
     onRemoval,
     signal: stopSignal,
   });
-  const { dataplane } = sync;
-  // In legacy mode no event tells of the agent's rules.
-  if (netlink !== undefined && dataplane.hearsChanges) {
-    triggers.kernel.setOwnTools(dataplane.iptables);
-    void triggers.watchKernel(netlink, watchedTables(dataplaneOptions(flags)));
-  }
   return { foreign, flows: await watchFlows(surroundings, sync, readSuspects) };
 }
 
@@ -131,7 +133,7 @@ async function watchFlows(
   readSuspects: BetweenWatchers['readSuspects'],
 ): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
-  if (mode === 'off' || flags.netlink === 'off') return undefined;
+  if (mode === 'off') return undefined;
   const { createFlowWatch } = await import('../../../lib/watchers/flow-watch.ts');
   const families = policies.map(({ family }) => family);
   const accepted = flags['accept-masqueraded'];

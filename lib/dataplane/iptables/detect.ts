@@ -65,7 +65,7 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
 }
 
 /** Tries legacy mode, because a kernel without nf_tables, or without NAT in it, may have it. If this fails too, its error is thrown. */
-export async function withoutNft(host: Host, error: unknown): Promise<Detected> {
+async function withoutNft(host: Host, error: unknown): Promise<Detected> {
   const isFinal = !(error instanceof DataplaneError) || error.isRetryable || error.failure === 'denied';
   const legacy = isFinal ? undefined : await findCommand(host, 'legacy');
   if (isFinal || legacy === undefined) throw error;

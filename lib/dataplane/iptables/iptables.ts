@@ -2,19 +2,17 @@ import { FAMILIES, type Family } from '../../cidr/address.ts';
 import type { Policy } from '../../policy/policy.ts';
 import {
   BY_FLAG,
-  type ChosenBy,
   COMMENT_START,
   type Dataplane,
   type Draft,
   type EntryCount,
   type Plan,
-  type Reason,
   type RuleLocation,
 } from '../dataplane.ts';
 import type { Host } from '../host.ts';
 import { noAnswer, type Requests } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
-import { type ChainRule, renderChain, secondChain } from './chain.ts';
+import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
 import { joinChains, type ObservedRule, readChains } from './observe.ts';
@@ -27,16 +25,20 @@ import { kernelVerdicts } from './verdict.ts';
 /**
  * The policy as one chain of `nat`, entered from POSTROUTING.
  *
+ * @param reason why it is used; if no flag has chosen it, the kernel is asked whether it supports such rules
  * @throws {DataplaneError} if no iptables of the mode is installed, or it fails
  */
 export async function openIptables(
   options: IptablesOptions,
   host: Host,
-  { by, reason }: Reason = BY_FLAG,
+  reason: string = BY_FLAG,
 ): Promise<Dataplane> {
   const detected = await detectMode(host, options.mode);
-  const whole = by === 'flag' ? detected.reason : `${reason}; ${detected.reason}`;
-  return iptablesDataplane({ ...detected, reason: whole }, options, host, by);
+  if (reason === BY_FLAG) return iptablesDataplane(detected, options, host);
+  // In legacy mode the search for the mode has asked the kernel, and takes it only if others use it.
+  if (detected.mode === 'nft')
+    await createTool(host, 'IPv4', detected.suffix).testSupport(renderJump('MASQUERADE'));
+  return iptablesDataplane({ ...detected, reason: `${reason}; ${detected.reason}` }, options, host);
 }
 
 /**
@@ -60,7 +62,6 @@ export function iptablesDataplane(
   { mode, suffix, version, reason }: Detected,
   options: RuleOptions,
   host: Host,
-  chosenBy: ChosenBy = 'flag',
 ): Dataplane {
   const { chain } = options;
   const runner = inTurns(host, mode);
@@ -86,7 +87,7 @@ export function iptablesDataplane(
   return {
     name: `iptables ${version} (${mode})`,
     reason,
-    chosenBy,
+    warning: options.invalidPackets === 'drop' ? NOTHING_DROPPED : undefined,
     iptables: { mode, suffix },
     ruleCount: (policy) => renderChain(policy, options).length,
     async observe(family, rewrite = false) {
@@ -109,6 +110,9 @@ export function iptablesDataplane(
     },
   };
 }
+
+const NOTHING_DROPPED =
+  '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
 /** The counts of the rules that the policy asks for. */
 function countRules(

@@ -58,7 +58,7 @@ async function findJump(tool: Tool, chain: string): Promise<readonly Jump[]> {
       throw new DataplaneError(
         'refused',
         'iptables cannot read POSTROUTING of nat, because nft(8) has made a rule in it',
-        'remove --netlink=off, because netlink can read it; or delete that rule: nft -a list table ip nat',
+        'delete that rule: nft -a list table ip nat',
       );
   }
   return [];

@@ -97,6 +97,16 @@ export function createTool(host: Host, family: Family, suffix: string) {
       if (isUnreadable(result)) return 'unreadable';
       throw failure(command, result);
     },
+    /**
+     * Asks the kernel for what a rule needs, by looking for it. Nothing is written.
+     *
+     * @throws {DataplaneError} `unsupported`
+     */
+    async testSupport(rule: string): Promise<void> {
+      const result = await query('nat', '-C', 'POSTROUTING', ...ruleWords(rule));
+      const error = failure(command, result);
+      if (result.code !== 0 && error.meansNoRules) throw error;
+    },
     /** Whether the chain is in `nat`, also if it cannot be listed. */
     async exists(chain: string): Promise<boolean> {
       return (await query('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
@@ -179,7 +189,7 @@ function isUnreadable({ stderr }: ToolResult): boolean {
 const LACKING = /Extension (\S+) revision \d+ not supported, missing kernel module/g;
 
 /** Has the type of the chains by which packets enter NAT in nf_tables. */
-export const NAT_MODULE = 'nft_chain_nat';
+const NAT_MODULE = 'nft_chain_nat';
 
 /** What iptables-nft says without it. */
 const NO_CHAIN_TYPE =

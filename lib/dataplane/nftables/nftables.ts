@@ -1,7 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import { sameRanges } from '../../cidr/ranges.ts';
 import { NetlinkError } from '../../netlink/error.ts';
-import { BY_FLAG, type Dataplane, type EntryCount, type Observed, type Reason } from '../dataplane.ts';
+import { BY_FLAG, type Dataplane, type EntryCount, type Observed } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
@@ -24,7 +24,7 @@ import { kernelVerdicts } from './verdict.ts';
 export function openNftables(
   options: RuleOptions,
   host: Pick<Host, 'netlink'>,
-  { by, reason }: Reason = BY_FLAG,
+  reason: string = BY_FLAG,
 ): Dataplane {
   const { netlink } = host;
   if (netlink === undefined || netlink.isUnavailableForGood) throw needsNetlink(netlink);
@@ -87,7 +87,6 @@ export function openNftables(
   return {
     name: 'nftables',
     reason,
-    chosenBy: by,
     iptables: undefined,
     get hearsChanges() {
       return !netlink.isUnavailableForGood;
@@ -129,7 +128,7 @@ function needsNetlink(netlink: Netlink | undefined): DataplaneError {
   return new DataplaneError(
     'missing',
     `nftables needs netlink, which does not work here: ${whyNoNetlink(netlink)}`,
-    `remove --netlink=off, ${ALLOW_NETLINK}`,
+    ALLOW_NETLINK,
   );
 }
 

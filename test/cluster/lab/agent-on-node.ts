@@ -22,11 +22,10 @@ export function pageOn({ cluster }: Lab, { host }: LabNode, path: '/metrics' | '
   return host.ask('fetch', { url: statusUrl(cluster, path) });
 }
 
-/** The dataplane that the agent has chosen, and what has chosen it: labels of `ip_masq_agent_build_info`. */
-export async function choiceOn(lab: Lab, node: LabNode) {
+/** The dataplane that the agent uses: a label of `ip_masq_agent_build_info`. */
+export async function dataplaneOn(lab: Lab, node: LabNode): Promise<string | undefined> {
   const { body } = await pageOn(lab, node, '/metrics');
-  const [, dataplane, by] = /_build_info\{.*dataplane="(\w+)[^"]*",chosen_by="([\w-]+)"\}/.exec(body) ?? [];
-  return { dataplane, by };
+  return /_build_info\{.*dataplane="(\w+)[^"]*"\}/.exec(body)?.[1];
 }
 
 /** The container of that pod. */

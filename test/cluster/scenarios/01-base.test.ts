@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { DUAL_STACK } from '../lab/agent.ts';
-import { choiceOn, pageOn } from '../lab/agent-on-node.ts';
+import { dataplaneOn, pageOn } from '../lab/agent-on-node.ts';
 import {
   addressIn,
   configFileText,
@@ -44,7 +44,7 @@ scenario('the base rolls out with the rights it declares, and packets do what it
   for (const node of nodes) {
     await hasDeclaredRights(lab, node);
     await hasDocumentedMetrics(lab, node);
-    assert.deepEqual(await choiceOn(lab, node), { dataplane: cluster.proxyMode, by: 'kube-proxy' });
+    assert.equal(await dataplaneOn(lab, node), cluster.proxyMode);
     await staysSmall(lab, node);
   }
   // Whether the nodes' addresses are private is the cluster's matter.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { DATAPLANES, type Kustomization } from '../lab/agent.ts';
-import { choiceOn, containerOn, readyOn, replaceAgent, stateOn } from '../lab/agent-on-node.ts';
+import { containerOn, dataplaneOn, readyOn, replaceAgent, stateOn } from '../lab/agent-on-node.ts';
 import { localNode, type Program } from '../lab/local-node.ts';
 import { settledRules } from '../lab/nodes.ts';
 import {
@@ -37,16 +37,16 @@ onNodes('a node loses all containers and rules, as when it reboots, and gets its
   }
 });
 
-onNodes('kube-proxy first: the agent takes its dataplane, and keeps it', async (lab) => {
+onNodes('kube-proxy first: the agent takes its dataplane', async (lab) => {
   await deploy(lab);
-  await keepsChoice(lab, { dataplane: lab.cluster.proxyMode, by: 'kube-proxy' });
+  await keepsDataplane(lab);
   for (const { name } of lab.nodes) {
     const { code, stdout, stderr } = await lab.agent.exec(name, 'ip-masq-agent', 'doctor');
     assert.equal(code, 0, stdout + stderr);
   }
 });
 
-onNodes('the agent first: it takes iptables, and keeps it when kube-proxy comes', async (lab) => {
+onNodes('the agent first: it takes iptables, and follows kube-proxy when that comes', async (lab) => {
   const { agent, cluster, kubectl, nodes } = lab;
   await deploy(lab);
   await kubectl.must('delete', 'daemonset/ip-masq-agent', '--cascade=foreground');
@@ -56,17 +56,23 @@ onNodes('the agent first: it takes iptables, and keeps it when kube-proxy comes'
       proxies.use(await localNode(cluster, node).withhold('kube-proxy'));
       await node.must('nft', 'flush', 'ruleset');
     }
-    await deploy(lab);
+    await deploy(lab, { args: ['--resync-interval=1s'] });
+    for (const node of nodes) assert.equal(await dataplaneOn(lab, node), 'iptables');
     await withoutFailures(lab, 'kube-proxy comes', async () => {
       await proxies.disposeAsync();
       await untilServices(lab, nodes);
+      for (const node of nodes)
+        await until(
+          `the dataplane of kube-proxy on ${node.name}`,
+          () => dataplaneOn(lab, node),
+          (dataplane) => dataplane === cluster.proxyMode,
+        );
     });
   }
-  await keepsChoice(lab, { dataplane: 'iptables', by: 'trial' });
+  await keepsDataplane(lab);
   for (const { name } of nodes) {
     const { code, stdout, stderr } = await agent.exec(name, 'ip-masq-agent', 'doctor');
-    if (cluster.proxyMode === 'iptables') assert.equal(code, 0, stdout + stderr);
-    else assert.match(stdout, /the rules of kube-proxy and of the agent have one priority/);
+    assert.equal(code, 0, stdout + stderr);
   }
 });
 
@@ -130,14 +136,15 @@ async function endTraffic(
   }
 }
 
-/** The agents have chosen so, and agents that come after them find their rules there, whatever kube-proxy does. */
-async function keepsChoice(lab: Lab, choice: Awaited<ReturnType<typeof choiceOn>>): Promise<void> {
-  for (const node of lab.nodes) assert.deepEqual(await choiceOn(lab, node), choice);
+/** The agents use kube-proxy's dataplane, and so do those that come after them. */
+async function keepsDataplane(lab: Lab): Promise<void> {
+  const { proxyMode } = lab.cluster;
+  for (const node of lab.nodes) assert.equal(await dataplaneOn(lab, node), proxyMode);
   const [node] = lab.nodes;
   await withoutFailures(lab, `${RESTARTS} restarts of the agent and of kube-proxy`, async () => {
     for (let restarts = 0; restarts < RESTARTS; restarts += 1) {
       await Promise.all([replaceAgent(lab, node), localNode(lab.cluster, node).restart('kube-proxy')]);
-      assert.deepEqual(await choiceOn(lab, node), { ...choice, by: 'own-rules' });
+      assert.equal(await dataplaneOn(lab, node), proxyMode);
     }
     await untilServices(lab, [node]);
   });

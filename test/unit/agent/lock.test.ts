@@ -6,7 +6,6 @@ import { capturedLog } from '../../lab/log.ts';
 it('after the signal the lock is not taken', async () => {
   const lock = new NamespaceLock({
     introduce: () => ({ version: '', flags: [] }),
-    mayLoadModule: false,
     timeoutMs: 0,
     log: capturedLog().log,
     signal: AbortSignal.abort(),

@@ -42,7 +42,6 @@ function fakeKernel(
   const dataplane: Dataplane = {
     name: 'fake',
     reason: 'a test',
-    chosenBy: 'flag',
     ruleCount: () => 0,
     iptables: { mode: 'nft', suffix: '' },
     hearsChanges: true,

@@ -163,7 +163,6 @@ describe('the status', () => {
       const { status, series } = create();
       status.onDataplane({
         name: 'x',
-        chosenBy: 'flag',
         iptables,
         ruleCount: () => 1,
       } as unknown as Dataplane);
@@ -302,7 +301,7 @@ function create() {
   };
   const status = new StatusObserver(recorder, buildInfo());
   const ruleCount = ({ entries }: Policy) => entries.length + 100;
-  status.onDataplane({ name: 'fake', chosenBy: 'trial', ruleCount } as Partial<Dataplane> as Dataplane);
+  status.onDataplane({ name: 'fake', ruleCount } as Partial<Dataplane> as Dataplane);
   return { status, series, value };
 }
 

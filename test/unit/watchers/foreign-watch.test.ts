@@ -14,7 +14,6 @@ import { olderAgentRules } from '../../lab/older-agent.ts';
 const DATAPLANE: Dataplane = {
   name: 'nftables',
   reason: 'test',
-  chosenBy: 'flag',
   ruleCount: () => 0,
   iptables: undefined,
   hearsChanges: true,
@@ -101,7 +100,7 @@ it('rules of another agent that have come back are one warning, and a removal is
   while (status.suspects === undefined) await setImmediate();
   assert.deepEqual(status.suspects, {
     suspects: [],
-    unread: ['nf_tables: netlink does not work: --netlink=off'],
+    unread: ['nf_tables: netlink does not work: there is none'],
   });
   const own = { dataplane: DATAPLANE, chain: 'IP-MASQ-AGENT', policies: [] };
   assert.deepEqual(await watch.suspects(own), [`not read: ${status.suspects.unread.join()}`]);

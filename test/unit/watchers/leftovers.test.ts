@@ -26,7 +26,7 @@ it('the removal of leftovers ends without an error if the agent stops while it w
   const host = { ...hostWith({}), netlink };
   const options = { backend: 'iptables', mode: 'nft', chain: 'X', randomFully: true, toPorts: [] } as const;
   const used = { name: 'iptables' } as Dataplane;
-  const failure = await new Leftovers(options, host, log, stop.signal, new Set()).removeOnce(used, []);
+  const failure = await new Leftovers(options, host, log, stop.signal, new Set()).removeOnce(() => used, []);
   assert.deepEqual([failure, lines], [undefined, []]);
   assert.equal(stop.signal.aborted, true);
 });
