@@ -2,8 +2,8 @@ import type { Family } from '../../cidr/address.ts';
 import type { TableSet } from './ruleset.ts';
 
 /**
- * Sets whose elements need not be read: they have been read, or the agent has written them, and no other program has changed
- * anything in nf_tables since. The kernel needs seconds to list 100,000 elements.
+ * Sets whose elements need not be read again: they have been read, and no other program has changed anything in nf_tables since.
+ * The kernel needs seconds to list 100,000 elements.
  */
 export class KnownSets {
   readonly #families = new Map<Family, { generation: number; sets: readonly TableSet[] }>();
@@ -34,7 +34,7 @@ export class KnownSets {
     for (const known of this.#families.values()) if (known.generation === generation) known.generation += 1;
   }
 
-  /** Takes note of the sets that a family has after the agent's transactions. */
+  /** Takes note of what is still known of a family after the agent's transactions. */
   replace(family: Family, sets: readonly TableSet[]): void {
     const known = this.#families.get(family);
     if (known !== undefined) known.sets = sets;

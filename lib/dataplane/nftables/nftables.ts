@@ -44,7 +44,7 @@ export function openNftables(
     known.onCommit(family, isLast ? generation : undefined);
   };
 
-  const apply = async ({ transactions, cleanup, sets }: TablePlan, family: Family): Promise<void> => {
+  const apply = async ({ transactions, cleanup, kept }: TablePlan, family: Family): Promise<void> => {
     undeletable.delete(family);
     await ask(async (requests) => {
       for (const transaction of transactions) await commit(requests, family, transaction);
@@ -54,7 +54,7 @@ export function openNftables(
           if (error.code !== 'ENOENT') undeletable.set(family, undeletableText(family, error));
         });
     });
-    known.replace(family, sets);
+    known.replace(family, kept);
   };
   let last: Promise<void> = Promise.resolve();
 

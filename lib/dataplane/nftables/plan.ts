@@ -24,8 +24,8 @@ interface Steps {
   readonly transactions: readonly Transaction[];
   /** Each deletes a set that no packet meets any more, and is a transaction of its own. */
   readonly cleanup: Transaction;
-  /** The sets that the table has then. */
-  readonly sets: readonly MeantSet[];
+  /** The sets that the table has before and after: what the kernel holds in new ones only a reading says. */
+  readonly kept: readonly MeantSet[];
 }
 
 export interface TablePlan extends Steps {
@@ -141,12 +141,12 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
   const flush = { kind: 'flush table', ...own } as const;
   // Without the flush, a table that is gone looks like a type of chain that the kernel does not know.
   if (table === undefined)
-    return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [], sets: wanted.sets };
+    return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [], kept: [] };
   if (!isDeepStrictEqual(tableProperties(table), tableProperties(wanted)))
     return {
       transactions: [[{ kind: 'delete table', ...own }, ...addTable(wanted), ...addChains]],
       cleanup: [],
-      sets: wanted.sets,
+      kept: [],
     };
   const named = withNames(wanted, (set) => rightSet(table, set) ?? freeName(table, set));
   const isIn = (sets: Table['sets'], { name }: Table['sets'][number]) =>
@@ -161,7 +161,7 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
       hasSameRules ? [] : [flush, ...switchRules(table, named)],
     ].filter((commands) => commands.length > 0),
     cleanup: old.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
-    sets: named.sets,
+    kept: named.sets.filter((set) => isIn(table.sets, set)),
   };
 }
 
@@ -209,7 +209,7 @@ export function planRemoval(table: Table | undefined): TablePlan | undefined {
   if (table === undefined || !isOwn(table)) return undefined;
   refuseForeign(table);
   const transaction = [{ kind: 'delete table', ...place(table.family) }] as const;
-  const steps: Steps = { transactions: [transaction], cleanup: [], sets: [] };
+  const steps: Steps = { transactions: [transaction], cleanup: [], kept: [] };
   return { ...steps, draft: draftOf(['table left over'], table.family, contentOf(table), NOTHING, steps) };
 }
 
