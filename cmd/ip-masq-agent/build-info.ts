@@ -1,4 +1,4 @@
-import type { Build } from '../../lib/status/status.ts';
+import type { Build } from '../../lib/status/status-json.ts';
 
 /** The values that the build sets; placeholders if the sources run without a build. */
 export function buildInfo(): Build {

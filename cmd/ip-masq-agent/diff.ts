@@ -1,4 +1,3 @@
-import { type Preview, preview } from '../../lib/agent/preview.ts';
 import {
   type FoundRules,
   type RuleLocationState,
@@ -9,6 +8,7 @@ import { configHash } from '../../lib/config/config-hash.ts';
 import { ruleLocationName } from '../../lib/dataplane/dataplane.ts';
 import { type DiffLine, diffOf } from '../../lib/dataplane/diff.ts';
 import { describeKernelChange } from '../../lib/dataplane/kernel-verdicts.ts';
+import { type Preview, preview } from '../../lib/doctor/preview.ts';
 import { CONNECTIONS_LINE, verdictLines } from '../../lib/policy/changes.ts';
 import { adviceText } from '../../lib/text/advice.ts';
 import type { Paint } from '../../lib/text/colour.ts';

@@ -1,4 +1,3 @@
-import type { Preview } from '../../lib/agent/preview.ts';
 import type {
   FoundRules,
   RuleLocationState,
@@ -7,6 +6,7 @@ import type {
 import { formatRange } from '../../lib/cidr/ranges.ts';
 import type { KernelVerdicts, PlannedRule } from '../../lib/dataplane/dataplane.ts';
 import { together } from '../../lib/dataplane/kernel-verdicts.ts';
+import type { Preview } from '../../lib/doctor/preview.ts';
 import { changesBetween } from '../../lib/policy/changes.ts';
 import { verdictsOf } from '../../lib/policy/verdicts.ts';
 import { locationOf } from '../../lib/report/json.ts';

@@ -1,4 +1,4 @@
-import type { ReaderOptions } from '../../lib/agent/load.ts';
+import type { ReaderOptions } from '../../lib/agent/reading.ts';
 import type { RetryOptions } from '../../lib/agent/retry.ts';
 import type { NodeAccess } from '../../lib/agent/rule-locations.ts';
 import { FAMILIES, type Family } from '../../lib/cidr/address.ts';

@@ -1,5 +1,5 @@
 import { agentText, findHolder, type Holder } from '../../lib/agent/holder.ts';
-import { type AgentState, detailLines, stateLines } from '../../lib/status/state.ts';
+import { type AgentState, detailLines, stateLines } from '../../lib/status/status-json.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';

@@ -3,11 +3,10 @@ import { lstat, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { byteOrder, type ConfigFile, decodeFile, isPossibleConfigFileName } from '../config/config-file.ts';
 import { MAX_BYTES } from '../config/limits.ts';
-import type { Logger } from '../log/log.ts';
-import { Notices } from '../log/notices.ts';
+import type { Notices } from '../log/notices.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { prettyJson, printable } from '../text/escape.ts';
-import type { LastValid } from './load.ts';
+import type { EarlierConfig } from './state.ts';
 
 const NAME = 'last-valid.json';
 /** A file that an interrupted writing has left. */
@@ -23,19 +22,16 @@ const MOST_BYTES = 4 * MAX_BYTES;
 export class LastValidFile {
   readonly #dir: string;
   readonly #notices: Notices;
-  readonly #onKept: (isKept: boolean) => void;
   #wanted: readonly ConfigFile[] | undefined;
-  #isWritten = Promise.resolve();
+  #isWritten = Promise.resolve(true);
 
-  /** @param onKept takes whether the file holds the config that is in use */
-  constructor(dir: string, log: Logger, onKept: (isKept: boolean) => void) {
+  constructor(dir: string, notices: Notices) {
     this.#dir = dir;
-    this.#notices = new Notices(log);
-    this.#onKept = onKept;
+    this.#notices = notices;
   }
 
-  /** Keeps a config for the next run, unless that is done: ends when it is written, or cannot be. */
-  keep(configFiles: readonly ConfigFile[]): Promise<void> {
+  /** Keeps a config for the next run, unless that is done; returns whether the file holds it. */
+  keep(configFiles: readonly ConfigFile[]): Promise<boolean> {
     if (configFiles !== this.#wanted) {
       this.#wanted = configFiles;
       this.#isWritten = this.#isWritten.then(() => this.#write(configFiles));
@@ -43,12 +39,12 @@ export class LastValidFile {
     return this.#isWritten;
   }
 
-  async #write(configFiles: readonly ConfigFile[]): Promise<void> {
+  async #write(configFiles: readonly ConfigFile[]): Promise<boolean> {
     const failure = await writeLastValid(this.#dir, configFiles).then(() => undefined, systemMessage);
     if (failure !== undefined) this.#wanted = undefined;
     const what = `cannot write the last valid config to ${printable(this.#dir)}: ${failure}: a restart with an invalid config has no other one`;
-    this.#notices.updateWarnings(failure === undefined ? [] : [what]);
-    this.#onKept(failure === undefined);
+    this.#notices.warn('state directory', failure === undefined ? [] : [what]);
+    return failure === undefined;
   }
 
   /**
@@ -56,7 +52,7 @@ export class LastValidFile {
    *
    * @param families what it is read for
    */
-  async read(families: LastValid['families']): Promise<LastValid | undefined> {
+  async read(families: EarlierConfig['families']): Promise<EarlierConfig | undefined> {
     try {
       requireOwn(await lstat(this.#dir), 'isDirectory');
       // To open a pipe must not wait for a writer.
@@ -69,7 +65,7 @@ export class LastValidFile {
       return { configFiles, since: stats.mtime.toISOString(), families };
     } catch (error) {
       const what = `cannot use the last valid config in ${printable(this.#dir)}: ${systemMessage(error)}`;
-      if (errorCode(error) !== 'ENOENT') this.#notices.updateWarnings([what]);
+      if (errorCode(error) !== 'ENOENT') this.#notices.warn('last valid config', [what]);
       return undefined;
     }
   }

@@ -7,6 +7,7 @@ import { nativeIfThere } from '../netlink/native.ts';
 import { listenAt, peerOf } from '../netlink/unix-socket.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
+import type { State } from './state.ts';
 
 /** What taking the lock needs. */
 interface Claim {
@@ -19,8 +20,10 @@ export interface LockOptions extends Claim {
   readonly timeoutMs: number;
   readonly log: Logger;
   readonly signal: AbortSignal;
-  /** The lock cannot be taken, and the agent goes on without it. */
+  /** The lock cannot be taken: the agent goes on without it, and tries again. */
   readonly onFailure: () => void;
+  /** A later attempt has taken it. */
+  readonly onTaken: () => void;
   /** This process goes on without the lock, and now another agent has it. */
   readonly onOtherAgent: (error: SystemError) => void;
 }
@@ -40,76 +43,55 @@ const ANSWER_AFTER_MS = 200;
 const CONNECTIONS = 16;
 const CONNECTION_MS = 1_000;
 
-/** The lock of this network namespace, which lets one agent run. It ends with the process. */
-export class NamespaceLock {
-  readonly #options: LockOptions;
-  #state: 'not asked for' | 'locked' | 'unavailable' = 'not asked for';
-
-  constructor(options: LockOptions) {
-    this.#options = options;
-  }
-
-  /** Whether it was taken, or cannot be taken: this process then changes the kernel. */
-  get isDecided(): boolean {
-    return this.#state !== 'not asked for';
-  }
-
-  /**
-   * Takes the lock, unless that is decided. Waits for another agent to end. If anything else is in the way, it warns and
-   * goes on without the lock: nobody but root may stop the agent.
-   *
-   * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
-   */
-  async take(): Promise<void> {
-    const { timeoutMs, log, signal, onFailure } = this.#options;
-    const start = performance.now();
-    for (let isAnnounced = false; !this.isDecided; isAnnounced = true) {
+/**
+ * Takes the lock of this network namespace, which lets one agent run and ends with the process. Waits for another agent to end. If
+ * anything else is in the way, it warns, and the agent goes on without the lock: nobody but root may stop it.
+ *
+ * @param deadline until when it waits, in milliseconds of performance.now()
+ * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
+ */
+export async function takeLock(options: LockOptions, deadline: number): Promise<'taken' | 'unavailable'> {
+  const { timeoutMs, log, signal, onFailure } = options;
+  for (let isAnnounced = false; ; isAnnounced = true) {
+    signal.throwIfAborted();
+    const holder = await tryLock(options, signal);
+    if (holder === undefined) return 'taken';
+    if (holder.kind === 'unproven') {
       signal.throwIfAborted();
-      const holder = await tryLock(this.#options, signal);
-      if (holder === undefined) {
-        this.#state = 'locked';
-        return;
-      }
-      if (holder.kind === 'unproven') {
-        signal.throwIfAborted();
-        log.warn(
-          `cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`,
-        );
-        onFailure();
-        this.#state = 'unavailable';
-        void this.#keepTrying();
-        return;
-      }
-      const waited = `did not end within ${formatDuration(timeoutMs)}`;
-      if (performance.now() - start >= timeoutMs) throw otherAgent(holder, waited);
-      const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
-      if (!isAnnounced) log.warn(`another agent holds this network namespace: ${agentText(holder)}; ${wait}`);
-      await delay(PAUSE_MS, undefined, { signal });
-    }
-  }
-
-  /** Whether this process changes the kernel, and no other agent has taken the lock since. */
-  async isAlone(): Promise<boolean> {
-    if (this.#state !== 'unavailable') return this.#state === 'locked';
-    return (await tryLock(this.#options))?.kind !== 'agent';
-  }
-
-  /** Tries to get the lock later: the process in the way may end, or another agent may take it. */
-  async #keepTrying(): Promise<void> {
-    const { log, signal, onFailure, onOtherAgent } = this.#options;
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-      await delay(pause, undefined, { signal, ref: false }).catch(() => {});
-      if (signal.aborted) return;
-      const holder = await tryLock(this.#options);
-      if (holder === undefined) {
-        this.#state = 'locked';
-        return log.info('took the lock against a second agent');
-      }
-      if (holder.kind === 'agent')
-        return onOtherAgent(otherAgent(holder, 'started while this one had no lock'));
+      log.warn(`cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`);
       onFailure();
+      void keepTrying(options);
+      return 'unavailable';
     }
+    const waited = `did not end within ${formatDuration(timeoutMs)}`;
+    if (performance.now() >= deadline) throw otherAgent(holder, waited);
+    const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
+    if (!isAnnounced) log.warn(`another agent holds this network namespace: ${agentText(holder)}; ${wait}`);
+    await delay(PAUSE_MS, undefined, { signal });
   }
+}
+
+/** Tries to get the lock later: the process in the way may end, or another agent may take it. */
+async function keepTrying(options: LockOptions): Promise<void> {
+  const { log, signal, onFailure, onTaken, onOtherAgent } = options;
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+    await delay(pause, undefined, { signal, ref: false }).catch(() => {});
+    if (signal.aborted) return;
+    const holder = await tryLock(options);
+    if (holder === undefined) {
+      onTaken();
+      return log.info('took the lock against a second agent');
+    }
+    if (holder.kind === 'agent')
+      return onOtherAgent(otherAgent(holder, 'started while this one had no lock'));
+    onFailure();
+  }
+}
+
+/** Whether the rules on the node are this process's to remove. */
+export async function isAlone(lock: State['lock'], claim: Claim): Promise<boolean> {
+  if (lock !== 'unavailable') return lock === 'taken';
+  return (await tryLock(claim))?.kind !== 'agent';
 }
 
 /**

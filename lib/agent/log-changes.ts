@@ -10,7 +10,7 @@ import type { Family } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { programs } from '../text/programs.ts';
 import { counted, truncated } from '../text/words.ts';
-import type { Trigger } from './triggers.ts';
+import type { Trigger } from './reasons.ts';
 
 const MAX_RULES = 100;
 
@@ -32,21 +32,19 @@ export function logConfig(
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
 }
 
-/** What a new config does to packets in each family. */
-export type ChangesByFamily = ReadonlyMap<Family, VerdictChanges>;
-
-/** Warns of config files that the reading before still had, if verdicts change without them. */
+/** Warns of config files that the config before still had, if verdicts change without them. */
 export function logVanishedConfigFiles(
   log: Logger,
   before: MergedConfig,
   { configFileNames }: MergedConfig,
-  policyChanges: ChangesByFamily,
+  syncs: readonly { readonly family: Family; readonly verdicts: VerdictChanges | undefined }[],
 ): void {
   const gone = before.configFileNames.filter((name) => !configFileNames.includes(name));
-  const lines = [...policyChanges.values()].flatMap((one) => one.lines);
+  const changed = syncs.flatMap(({ family, verdicts }) => (verdicts ? [{ family, ...verdicts }] : []));
+  const lines = changed.flatMap((one) => one.lines);
   if (gone.length === 0 || lines.length === 0) return;
   const names = truncated(gone, MAX_NAMES, String).join(', ');
-  const summaries = Array.from(policyChanges, ([family, { summary }]) => `${family}: ${summary}`).join('; ');
+  const summaries = changed.map(({ family, summary }) => `${family}: ${summary}`).join('; ');
   log.warn(
     { verdicts: lines },
     `gone since the last reading: ${names}; what they said no longer applies: ${summaries}; if this is not meant, restore the ConfigMap or its key`,

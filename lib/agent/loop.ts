@@ -1,121 +1,310 @@
+import { FAMILIES } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
-import type { ConfigFile } from '../config/config-file.ts';
-import { InvalidConfigError } from '../config/invalid-config.ts';
-import type { Dataplane } from '../dataplane/dataplane.ts';
+import { type Dataplane, type DifferenceKind, ruleLocationName } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
+import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Logger } from '../log/log.ts';
-import { describePolicyChange } from '../policy/changes.ts';
-import type { Family, Policy } from '../policy/policy.ts';
-import { type Compiled, compile } from './compile.ts';
-import { createReader } from './load.ts';
-import type { ChangesByFamily } from './log-changes.ts';
-import type { Observer } from './observer.ts';
-import type { AgentOptions } from './options.ts';
-import { restoreRules } from './restore.ts';
-import { type RetryOptions, retrying } from './retry.ts';
-import { announceDataplane, syncAll, type Written } from './sync.ts';
-import { needsConfig, type Trigger } from './triggers.ts';
+import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
+import {
+  areCompiledFor,
+  compilePolicy,
+  type Family,
+  type OwnAddress,
+  type Policy,
+} from '../policy/policy.ts';
+import { errorMessage } from '../text/error.ts';
+import { programs } from '../text/programs.ts';
+import { logAddresses } from './log-addresses.ts';
+import { logChange, logVanishedConfigFiles } from './log-changes.ts';
+import { missing, present } from './out-of-sync.ts';
+import { type ReaderOptions, readConfig, restoredConfig } from './reading.ts';
+import { needsConfig, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
+import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
+import type { EarlierConfig, FamilyState, Knowledge, State, ValidConfig } from './state.ts';
+import { type FamilyChange, Sync } from './sync.ts';
 
-/** What a trigger has led to. */
-export type TriggerResult = Sync | NoValidConfig;
-
-/** There is no valid config yet, and the rules of an earlier run stay as they are. */
-interface NoValidConfig {
-  readonly kind: 'no valid config';
-  /** Milliseconds from the last reading of the config files until the next one without a change. */
-  readonly interval: number;
+/** What the loop asks of the node. */
+export interface AgentOptions {
+  readonly reader: ReaderOptions;
+  /** Milliseconds that a round may take: until then, what fails is tried again. */
+  readonly syncTimeout: number;
+  /** Watches the config directory, unless that is done. */
+  readonly watchDirectory: () => void;
+  /** The config that an earlier run has kept, if the node has no rules of a family; used until this run reads a valid one. */
+  readonly readEarlier: (retry: RetryOptions) => Promise<EarlierConfig | undefined>;
+  /** Decides about an invalid config: a clause that says what stays in use, or undefined to end the agent. */
+  readonly keep: (valid: ValidConfig | undefined) => Promise<string | undefined>;
+  /**
+   * Takes the lock against a second agent, or decides to go on without it.
+   *
+   * @param deadline until when it waits for another agent to end, in milliseconds of performance.now()
+   */
+  readonly takeLock: (deadline: number) => Promise<NonNullable<State['lock']>>;
+  /** The dataplane to use now: the same object as long as the node is the same. */
+  readonly chooseDataplane: () => Promise<Dataplane>;
+  /** The node's addresses now. Asked for only if a config needs them. */
+  readonly ownAddresses: () => readonly OwnAddress[];
 }
 
-/** A sync of all families. */
-export interface Sync extends Written {
-  readonly kind: 'synced';
-  /** What the policies are made of. */
-  readonly configFiles: readonly ConfigFile[];
-  /** The policy of each family that the agent keeps. */
-  readonly policies: readonly Policy[];
-  readonly dataplane: Dataplane;
-  /** Milliseconds that it has taken. */
-  readonly duration: number;
-  /** Milliseconds from the last reading of the config files until the next one without a change. */
-  readonly interval: number;
+/** What the loop works with. */
+interface Loop {
+  readonly options: AgentOptions;
+  readonly agent: Knowledge;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** What a round has done. */
+export interface Round {
+  readonly trigger: Trigger;
+  /** Whether the config files were valid; undefined if they were not read. */
+  readonly config: 'valid' | 'invalid' | undefined;
+  /** The attempts that have failed, with the milliseconds of each and of the pause after it. */
+  readonly retries: readonly { readonly failure: RetryableError['failure']; readonly ms: number }[];
+  /** What was done in each family; none if there is no valid config yet. */
+  readonly syncs: readonly FamilySync[];
+  /** Whether the kernel was found to hold all policies at the end. */
+  readonly inSync: boolean;
+  /** Milliseconds from the trigger to the end. */
+  readonly took: number;
+}
+
+export interface FamilySync {
+  readonly family: Family;
+  /** How the kernel differed; undefined if it did not. */
+  readonly found: readonly DifferenceKind[] | undefined;
+  /** What the change does to packets; undefined if nothing was written. */
+  readonly verdicts: VerdictChanges | undefined;
+  /** Whether another program has changed what the agent applied last. */
+  readonly drifted: boolean;
 }
 
 /**
- * Syncs the kernel with the config files, once for each trigger. An invalid config ends the loop, unless it is to be kept, and
- * the rules stay as they are; if a reboot has taken them, those of the last valid config are written before. If another program
- * changes the rules before they are read back, that is no error: `inSync` is false.
+ * Runs a round whenever there is a reason, until the signal.
  *
- * @throws {InvalidConfigError | DataplaneError | SystemError} or an AbortError, if the signal ends a retry
+ * @throws {InvalidConfigError | DataplaneError | SystemError} or an AbortError, if the signal ends a wait
  */
-export async function* syncs(
-  options: AgentOptions,
-  triggers: AsyncIterable<Trigger> | Iterable<Trigger>,
-  observer: Observer,
-  log: Logger,
-  signal: AbortSignal,
-): AsyncGenerator<TriggerResult, void> {
-  const { ownAddresses, lock, chooseDataplane } = options;
-  const retry = retryOptions(options.syncTimeout, observer, log, signal);
-  const reader = createReader(options.reader, observer, log);
-  let compiled: Compiled | undefined;
-  let dataplane: Dataplane | undefined;
-
-  const sync = async (config: MergedConfig, families: readonly Family[], trigger: Trigger) => {
-    await lock();
-    const last = compiled;
-    compiled = await retrying(async () => compile(config, last, families, ownAddresses, log), retry);
-    const { policies } = compiled;
-    const chosen = await retrying(chooseDataplane, retry);
-    const isSwitch = dataplane !== undefined && chosen !== dataplane;
-    if (chosen !== dataplane) announceDataplane(chosen, observer, log);
-    dataplane = chosen;
-    const written = await syncAll(policies, dataplane, trigger, {
-      applied: isSwitch ? undefined : last?.policies,
-      // Until now, packets met the same rules in the other dataplane.
-      policyChanges: compiled.policyChanges ?? (isSwitch ? noChanges(policies) : undefined),
-      retry,
-      observer,
-      log,
-    });
-    return { ...written, policies, dataplane };
-  };
-
-  for await (const trigger of triggers) {
-    try {
-      // A sync for a change of the node alone does not read the config files: a file may be half written, and its change is not the reason.
-      if (needsConfig(trigger.reason)) await retrying(() => reader.read(), retry);
-    } catch (error) {
-      // Only the first reading can end the loop with a config of an earlier run at hand.
-      const { config, earlier } = reader.lastValid ?? {};
-      if (error instanceof InvalidConfigError && config !== undefined && earlier !== undefined)
-        error.consequence = await restoreRules(earlier, (families) => sync(config, families, trigger));
-      throw error;
-    }
-    const { lastValid, interval } = reader;
-    if (lastValid === undefined) {
-      await lock();
-      yield { kind: 'no valid config', interval };
-      continue;
-    }
-    const { config, configFiles } = lastValid;
-    const start = performance.now();
-    const synced = await sync(config, options.reader.config.families, trigger);
-    const duration = performance.now() - start;
-    yield { kind: 'synced', configFiles, ...synced, duration, interval };
+export async function* rounds(loop: Loop, reasons: Reasons): AsyncGenerator<Round, void> {
+  const { options, agent, signal } = loop;
+  for (;;) {
+    const schedule = scheduleOf(agent.state, options.reader.resyncInterval);
+    const trigger = await reasons.take(schedule, signal);
+    if (trigger === undefined) return;
+    yield await runRound(loop, trigger);
   }
 }
 
-function noChanges(policies: readonly Policy[]): ChangesByFamily {
-  return new Map(policies.map((one) => [one.family, describePolicyChange(one, one)] as const));
+/** A round, as its steps see it. */
+interface Running extends Loop {
+  readonly trigger: Trigger;
+  /** How it waits for a busy kernel, until its deadline. */
+  readonly retry: RetryOptions & { readonly deadline: number };
 }
 
-/** How the agent waits for a busy kernel. Each retry is logged and goes to the observer. */
-function retryOptions(timeoutMs: number, observer: Observer, log: Logger, signal: AbortSignal): RetryOptions {
+async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
+  const retries: Round['retries'][number][] = [];
+  const retry = retryOptions(loop, (failure, ms) => retries.push({ failure, ms }));
+  const running = { ...loop, trigger, retry };
+  // A round for a change of the node alone does not read the config files: one may be half written.
+  const reads = needsConfig(trigger.reason);
+  if (reads) await readOrKeep(running);
+  const { valid, invalid } = loop.agent.state;
+  const config = reads ? (invalid === undefined ? 'valid' : 'invalid') : undefined;
+  await decideLock(running);
+  const synced = valid ? await sync(running, valid.config, loop.options.reader.config.families) : NOT_SYNCED;
+  return { trigger, config, retries, ...synced, took: performance.now() - trigger.since };
+}
+
+const NOT_SYNCED = { syncs: [], inSync: false } as const;
+
+/** Reads the config files. Errors end the agent, unless a config or the rules of an earlier run are to be kept. */
+async function readOrKeep(running: Running): Promise<void> {
+  const { options, agent, log, retry } = running;
+  options.watchDirectory();
+  const before = agent.state.reading;
+  agent.set(await retrying(() => readConfig(options.reader, agent.state, log), retry));
+  const { invalid, reading } = agent.state;
+  if (invalid === undefined) return;
+  if (agent.state.valid === undefined) {
+    const earlier = await options.readEarlier(retry);
+    agent.set({ valid: earlier && restoredConfig(earlier, options.reader.config, log) });
+  }
+  const { valid } = agent.state;
+  const kept = await options.keep(valid);
+  if (kept === undefined) {
+    if (valid?.earlier) invalid.error.consequence = await restore(running, valid.config, valid.earlier);
+    throw invalid.error;
+  }
+  if (reading !== before) log.error(`${invalid.error.message}; ${kept}`);
+}
+
+/**
+ * Writes the rules of the last valid config of an earlier run for the families of which the node has none: a reboot has taken them.
+ *
+ * @returns what the node has then, as a clause
+ */
+async function restore(
+  running: Running,
+  config: MergedConfig,
+  { since, families }: EarlierConfig,
+): Promise<string> {
+  const had = `this node had no rules for ${families.join(' and ')}`;
+  const those = `those of its last valid config, of ${since},`;
+  try {
+    await decideLock(running);
+    const { inSync } = await sync(running, config, families);
+    return inSync
+      ? `${had}, and has ${those} now`
+      : `${had}; ${those} were written, but another program has changed them since`;
+  } catch (error) {
+    // The config is why the agent ends.
+    return `${had}, and ${those} cannot be written: ${errorMessage(error)}`;
+  }
+}
+
+async function decideLock({ options, agent, retry }: Running): Promise<void> {
+  if (agent.state.lock === undefined) agent.set({ lock: await options.takeLock(retry.deadline) });
+}
+
+/** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */
+async function sync(
+  running: Running,
+  config: MergedConfig,
+  families: readonly Family[],
+): Promise<Pick<Round, 'syncs' | 'inSync'>> {
+  const { agent, log, trigger, retry } = running;
+  const before = agent.state;
+  const startedAt = performance.now();
+  const attempts = new Sync({
+    families: before.families,
+    onApply({ family, script }) {
+      agent.set({ outOfSync: missing(agent.state.outOfSync, REPAIR_GOES_ON, performance.now()) });
+      log.trace({ family, transaction: script.split('\n') }, 'applying');
+    },
+  });
+  const { policies, dataplane, generations } = await retrying(async () => {
+    const policies = compile(running, config, families);
+    const dataplane = await chooseDataplane(running);
+    return { policies, dataplane, generations: await attempts.attempt(dataplane, policies) };
+  }, retry);
+
+  const [endedAt, inSync] = [performance.now(), generations !== undefined];
+  const after = new Map(before.families);
+  const syncs = policies.map((policy): FamilySync => {
+    const { family } = policy;
+    const change = attempts.changes.get(family);
+    const verdicts = change && verdictChanges(change, policy, dataplane, before);
+    const done = { family, found: change?.plan.found, verdicts, drifted: change?.drifted ?? false };
+    const took = endedAt - trigger.since;
+    if (change && verdicts) logChange(log, { ...change, verdicts, inSync, trigger, took });
+    else log.debug({ family, reason: trigger.reason }, 'nothing to change');
+    const known = { ...NEVER_SYNCED, ...after.get(family), policy, dataplane };
+    const times = inSync ? timesAfter(known, done, trigger) : {};
+    after.set(family, { ...known, generation: generations?.get(family), ...times });
+    return done;
+  });
+  if (before.compiledFrom) logVanishedConfigFiles(log, before.compiledFrom, config, syncs);
+  const round = { endedAt, duration: endedAt - startedAt, inSync };
+  agent.set({ families: after, round, outOfSync: outOfSyncAfter(agent.state, round, syncs, trigger) });
+  return { syncs, inSync };
+}
+
+const REPAIR_GOES_ON =
+  "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
+
+const NEVER_SYNCED = {
+  syncedAt: undefined,
+  lastSync: undefined,
+  lastChange: undefined,
+  lastFound: [],
+  lastVerdicts: undefined,
+};
+
+/** What a sync that has ended in sync says of a family. An event of the kernel after which nothing differs is none. */
+function timesAfter(
+  known: Omit<FamilyState, 'generation'>,
+  { found, verdicts }: FamilySync,
+  { reason }: Trigger,
+): Partial<FamilyState> {
+  if (found === undefined && reason === 'kernel') return {};
+  const now = Date.now();
+  return {
+    syncedAt: performance.now(),
+    lastSync: now,
+    lastChange: found === undefined ? known.lastChange : now,
+    lastFound: found ?? known.lastFound,
+    lastVerdicts: verdicts?.lines.length ? { ...verdicts, at: now } : known.lastVerdicts,
+  };
+}
+
+function outOfSyncAfter(
+  { outOfSync }: State,
+  { endedAt, inSync }: NonNullable<State['round']>,
+  syncs: readonly FamilySync[],
+  { by }: Trigger,
+): State['outOfSync'] {
+  const why = `${programs(by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
+  if (!inSync) return missing(outOfSync, why, endedAt);
+  return present(outOfSync, syncs.some(({ drifted }) => drifted) ? why : undefined, endedAt);
+}
+
+/** The policies of the config: the same objects, if no address of the node that it asks for has changed either. */
+function compile(
+  { options, agent, log }: Loop,
+  config: MergedConfig,
+  families: readonly Family[],
+): readonly Policy[] {
+  const { policies: before, compiledFrom } = agent.state;
+  const own = config.masqueradeAddresses.length > 0 ? options.ownAddresses() : [];
+  if (config === compiledFrom && areCompiledFor(own, before)) return before;
+  const policies = families.map((family) => compilePolicy(config, family, own));
+  logAddresses(log, before, policies);
+  agent.set({ policies, compiledFrom: config });
+  return policies;
+}
+
+async function chooseDataplane({ options, agent, log }: Loop): Promise<Dataplane> {
+  const dataplane = await options.chooseDataplane();
+  const { dataplane: before, cleared } = agent.state;
+  if (dataplane === before) return dataplane;
+  log.info(`using ${dataplane.name}: ${dataplane.reason}`);
+  if (dataplane.warning !== undefined) log.warn(dataplane.warning);
+  // What this process writes there from now on is its own.
+  const own = FAMILIES.map((family) => ruleLocationName({ dataplane, family }));
+  agent.set({ dataplane, cleared: new Set([...cleared].filter((name) => !own.includes(name))) });
+  return dataplane;
+}
+
+/** What a change does to packets. What this process applied is known, unless another program has changed it. */
+function verdictChanges(
+  { drifted, observed }: FamilyChange,
+  policy: Policy,
+  dataplane: Dataplane,
+  { families }: State,
+): VerdictChanges {
+  const last = drifted ? undefined : families.get(policy.family);
+  // If the dataplane is another one, packets met the same rules in the old one until now.
+  const isKnown = last !== undefined && (last.policy !== policy || last.dataplane !== dataplane);
+  return isKnown
+    ? describePolicyChange(last.policy, policy)
+    : describeKernelChange(observed.verdicts(), policy);
+}
+
+function retryOptions(
+  { options: { syncTimeout: timeoutMs }, agent, log, signal }: Loop,
+  count: (failure: RetryableError['failure'], ms: number) => void,
+): Running['retry'] {
   return {
     timeoutMs,
+    deadline: performance.now() + timeoutMs,
     signal,
     onRetry(error, attempt, waited) {
       log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
-      observer.onRetry(error, waited / 1000);
+      count(error.failure, waited);
+      // The other one is of the config files, or of the node's addresses.
+      if (!(error instanceof DataplaneError)) return;
+      const why = `the agent cannot read or write its rules: ${error.message}`;
+      agent.set({ outOfSync: missing(agent.state.outOfSync, why, performance.now() - waited) });
     },
   };
 }

@@ -1,10 +1,11 @@
-import { type RuleLocation, ruleLocationName } from '../dataplane/dataplane.ts';
+import type { Family } from '../cidr/address.ts';
+import { type Dataplane, type RuleLocation, ruleLocationName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import { adviceText } from '../text/advice.ts';
 import { counted } from '../text/words.ts';
-import { removeRules } from './reconcile.ts';
-import type { RetryOptions } from './retry.ts';
+import { type RetryOptions, retrying } from './retry.ts';
+import { Failures } from './sync.ts';
 
 export interface Removal extends RuleLocation {
   /** Whether nothing was removed, but only observed. */
@@ -44,6 +45,32 @@ export async function removeFromAll(
     }
   }
   return removals;
+}
+
+/**
+ * Removes the agent's rules of one family. Starts again if the kernel is busy, or changes in between.
+ *
+ * @returns the removed rules and jumps, undefined if there were none; and the chains that cannot be deleted, in words
+ * @throws {DataplaneError}
+ */
+export async function removeRules(
+  dataplane: Dataplane,
+  family: Family,
+  options: RetryOptions,
+  isDry = false,
+): Promise<{ readonly rules: readonly string[] | undefined; readonly undeletable: readonly string[] }> {
+  const failures = new Failures();
+  let rewrite = false;
+  return retrying(async () => {
+    const observed = await dataplane.observe(family, rewrite);
+    const plan = observed.planRemoval();
+    if (isDry) return { rules: plan?.current, undeletable: [] };
+    await plan?.apply().catch((error: unknown) => {
+      rewrite = true;
+      throw failures.add(plan, error, true);
+    });
+    return { rules: plan?.current, undeletable: observed.describeUndeletable() };
+  }, options);
 }
 
 /** Whether rules may be left. */

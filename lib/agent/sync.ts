@@ -1,98 +1,143 @@
-import type { Dataplane } from '../dataplane/dataplane.ts';
-import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
-import type { Logger } from '../log/log.ts';
-import type { VerdictChanges } from '../policy/changes.ts';
+import type { Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import { type ChangesByFamily, logChange } from './log-changes.ts';
-import type { Observer } from './observer.ts';
-import { type FamilyChange, reconcile } from './reconcile.ts';
-import type { RetryOptions } from './retry.ts';
-import type { Trigger } from './triggers.ts';
+import type { FamilyState } from './state.ts';
+
+/** What a round changes in one family. */
+export interface FamilyChange {
+  readonly plan: Plan;
+  /** Whether the kernel no longer held what this process applied last. */
+  readonly drifted: boolean;
+  /** The kernel before. */
+  readonly observed: Observed;
+}
 
 export interface SyncOptions {
-  /** The policies that this process has applied last in this dataplane; undefined at its first sync there. */
-  readonly applied: readonly Policy[] | undefined;
-  /** As in `Compiled`; undefined also if the policies are not new with this sync. */
-  readonly policyChanges: ChangesByFamily | undefined;
-  readonly retry: RetryOptions;
-  readonly observer: Observer;
-  readonly log: Logger;
+  /** What this process has applied before. */
+  readonly families: ReadonlyMap<Family, FamilyState>;
+  readonly onApply: (plan: Plan) => void;
 }
 
-/** What a sync of all families has written and found. */
-export interface Written {
-  /** Whether anything was written. */
-  readonly changed: boolean;
-  /** Whether the kernel gives some packets another verdict than before. */
-  readonly newVerdicts: boolean;
-  /** The programs that may have made the drift that was found; undefined if there was none. */
-  readonly driftBy: readonly string[] | undefined;
-  /** Whether the kernel was found to hold the policies at the end. */
-  readonly inSync: boolean;
-  /** The generation of nf_tables in which it held the policy of each family; absent if it did not, or netlink does not tell it. */
-  readonly generations: ReadonlyMap<Family, number>;
-}
+/**
+ * After so many failures of a first transaction the agent gives up, because it cannot succeed. If this process has
+ * applied a policy before, another program changes the rules at the same moments, which only the deadline ends.
+ */
+const MOST_FAILURES = 3;
 
-/** Brings the policies into the kernel, and tells the observer and the log. */
-export async function syncAll(
-  policies: readonly Policy[],
-  dataplane: Dataplane,
-  trigger: Trigger,
-  { applied, policyChanges, retry, observer, log }: SyncOptions,
-): Promise<Written> {
-  const { changes, inSync, generations, undeletable } = await reconcile(dataplane, policies, {
-    ...retry,
-    applied,
-    onApply({ family, script }) {
-      observer.onDifference();
-      log.trace({ family, transaction: script.split('\n') }, 'applying');
-    },
-  }).catch((error: unknown) => {
-    observer.onFailure(policies.map(({ family }) => family));
-    throw error;
-  });
-  const took = performance.now() - trigger.since;
-  const isDrift = [...changes.values()].some(({ drifted }) => drifted);
-  observer.onReconcile({ wasUntouched: !isDrift, inSync, by: trigger.by });
-  let newVerdicts = false;
-  for (const policy of policies) {
-    const { family } = policy;
-    const change = changes.get(family);
-    const verdicts = change && changesOf(change, policy, policyChanges);
-    newVerdicts ||= verdicts !== undefined && (verdicts.lines.length > 0 || verdicts.hadNoEffect === true);
-    const { plan, drifted = false } = change ?? {};
-    // An event of the kernel after which nothing differs is not reported as a sync.
-    if (inSync && (plan !== undefined || trigger.reason !== 'kernel'))
-      observer.onSync({ policy, plan, verdicts, drifted, trigger, duration: took / 1000 });
-    if (plan === undefined || verdicts === undefined)
-      log.debug({ family, reason: trigger.reason }, 'nothing to change');
-    else logChange(log, { plan, verdicts, drifted, inSync, trigger, took });
-    // Each new process warns of a chain that it cannot delete, and then whenever the rules change.
-    if (change !== undefined || trigger.reason === 'start')
-      for (const text of undeletable.get(family) ?? []) log.warn({ family }, text);
+/** The attempts of one round to bring the policies into the kernel. */
+export class Sync {
+  /** The first change of each family that differed. */
+  readonly changes = new Map<Family, FamilyChange>();
+  readonly #options: SyncOptions;
+  readonly #refused = new Set<Family>();
+  readonly #failures = new Failures();
+
+  constructor(options: SyncOptions) {
+    this.#options = options;
   }
-  return {
-    changed: changes.size > 0,
-    newVerdicts,
-    driftBy: isDrift ? (trigger.by ?? []) : undefined,
-    inSync,
-    generations,
-  };
+
+  /**
+   * Observes and plans all families, applies all plans, and observes again. If a family cannot be read, nothing is written.
+   *
+   * @returns the generation of each family in which the kernel was found to hold its policy. Undefined if it does not hold one:
+   * another program changes the same rules
+   * @throws {DataplaneError} another attempt may succeed, if it is retryable
+   */
+  async attempt(
+    dataplane: Dataplane,
+    policies: readonly Policy[],
+  ): Promise<ReadonlyMap<Family, number | undefined> | undefined> {
+    let observations = await this.#observe(dataplane, policies);
+    const planned = observations.flatMap((one) => this.#changeOf(one, dataplane) ?? []);
+    if (planned.length > 0) {
+      await all(planned.map((change) => this.#apply(change, dataplane)));
+      observations = await this.#observe(dataplane, policies);
+      for (const { family, observed, plan } of observations) {
+        const before = planned.find((one) => one.plan.family === family);
+        if (before && plan) this.#requireWritten(before, observed, dataplane);
+      }
+    }
+    if (observations.some(({ plan }) => plan !== undefined)) return undefined;
+    return new Map(observations.map(({ family, observed: { generation } }) => [family, generation] as const));
+  }
+
+  #observe(dataplane: Dataplane, policies: readonly Policy[]) {
+    return all(
+      policies.map(async (policy) => {
+        const { family } = policy;
+        const observed = await dataplane.observe(family, this.#refused.has(family));
+        return { family, policy, observed, plan: observed.plan(policy) };
+      }),
+    );
+  }
+
+  #changeOf(
+    { policy, observed, plan }: { policy: Policy; observed: Observed; plan: Plan | undefined },
+    dataplane: Dataplane,
+  ): FamilyChange | undefined {
+    if (plan === undefined) return undefined;
+    const last = this.#applied(policy.family, dataplane);
+    const drifted = last !== undefined && (last === policy || observed.plan(last) !== undefined);
+    return { plan, observed, drifted };
+  }
+
+  async #apply(change: FamilyChange, dataplane: Dataplane): Promise<void> {
+    const { plan } = change;
+    const { family } = plan;
+    if (!this.changes.has(family)) this.changes.set(family, change);
+    this.#options.onApply(plan);
+    try {
+      await plan.apply();
+    } catch (error) {
+      this.#refused.add(family);
+      throw this.#failures.add(plan, error, this.#applied(family, dataplane) === undefined);
+    }
+  }
+
+  /** Throws if no rule of the agent is there, and nobody was seen to write, the tool included. */
+  #requireWritten({ plan, observed: before }: FamilyChange, now: Observed, dataplane: Dataplane): void {
+    const isFirst = this.#applied(plan.family, dataplane) === undefined;
+    // Without a generation, a program that deletes what was written looks like a tool that writes nothing.
+    const canTell = now.generation !== undefined || isFirst;
+    const isSame = now.planRemoval() === undefined && now.generation === before.generation;
+    if (!dataplane.iptables || !canTell || !isSame) return;
+    const tool = `iptables${dataplane.iptables.suffix}-restore`;
+    const message = `${tool} (${dataplane.name}) has ended without an error, but the kernel holds none of the ${plan.family} rules that it was to write`;
+    const remedy = `run ${tool} by hand on the node: is it a wrapper that does nothing?`;
+    throw this.#failures.add(plan, new DataplaneError('raced', message, remedy), true);
+  }
+
+  /** The policy that this process has applied last in this dataplane. */
+  #applied(family: Family, dataplane: Dataplane): Policy | undefined {
+    const known = this.#options.families.get(family);
+    return known?.dataplane === dataplane ? known.policy : undefined;
+  }
 }
 
-/** What a change does to packets. What this process applied is known, unless another program has changed it. */
-function changesOf(
-  { drifted, observed }: FamilyChange,
-  policy: Policy,
-  policyChanges: ChangesByFamily | undefined,
-): VerdictChanges {
-  const known = drifted ? undefined : policyChanges?.get(policy.family);
-  return known ?? describeKernelChange(observed.verdicts(), policy);
+/** Transactions that have changed nothing, by their text. */
+export class Failures {
+  readonly #counts = new Map<string, number>();
+
+  /**
+   * The error to throw for a transaction that has changed nothing: another attempt follows, unless it cannot succeed.
+   *
+   * @param mayGiveUp whether it cannot succeed after some attempts, so that the agent gives up
+   */
+  add({ script }: Plan, error: unknown, mayGiveUp: boolean): unknown {
+    if (!(error instanceof DataplaneError) || error.failure !== 'raced' || !mayGiveUp) return error;
+    const count = (this.#counts.get(script) ?? 0) + 1;
+    this.#counts.set(script, count);
+    if (count < MOST_FAILURES) return error;
+    const message = `${error.message} (${MOST_FAILURES} times, with nothing changed)`;
+    return new DataplaneError('refused', message, `${error.remedy}; ${WHAT_ELSE}`);
+  }
 }
 
-export function announceDataplane(dataplane: Dataplane, observer: Observer, log: Logger): void {
-  const { name, reason, warning } = dataplane;
-  observer.onDataplane(dataplane);
-  log.info(`using ${name}: ${reason}`);
-  if (warning !== undefined) log.warn(warning);
+const WHAT_ELSE =
+  "check whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat), or a foreign rule leads to the agent's chain";
+
+/** Waits until all have ended, so that none of them runs at the same time as the next attempt. */
+async function all<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {
+  await Promise.allSettled(promises);
+  return await Promise.all(promises);
 }

@@ -98,6 +98,8 @@ export function mergeConfigFiles(
   const problems = found.reported();
   if (problems.some(({ severity }) => severity === 'error'))
     return { config: undefined, problems, validated };
+  // The same object has its policies compiled already.
+  if (checked.length === 0) return { config, problems, validated };
   const ofConfig = gravestFirst([...config.problems, ...checked]);
   return { config: { ...config, problems: ofConfig }, problems, validated };
 }

@@ -1,6 +1,5 @@
 import { dataplaneOf, findHolder, type Holder, vanishedFilesOf } from '../agent/holder.ts';
-import type { ReaderOptions } from '../agent/load.ts';
-import { preview } from '../agent/preview.ts';
+import type { ReaderOptions } from '../agent/reading.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import type { MergedConfig } from '../config/config.ts';
@@ -26,6 +25,7 @@ import {
   forwardingFindings,
   uplinkFindings,
 } from './machine-findings.ts';
+import { preview } from './preview.ts';
 import {
   bothModesFindings,
   holderFindings,

@@ -2,22 +2,16 @@ import type { Holder } from '../agent/holder.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import type { Host } from '../dataplane/host.ts';
 import { whyNoNetlink } from '../dataplane/netlink.ts';
-import {
-  type AgainstCount,
-  countsText,
-  FlowsAgainst,
-  isCounted,
-  sumOf,
-  treatmentAgainst,
-} from '../flows/against.ts';
+import { FlowsAgainst, isCounted, treatmentAgainst } from '../flows/against.ts';
 import { MOST_FLOWS, readFlows } from '../flows/read.ts';
 import { type Suspects, suspectDetails, suspectText } from '../foreign/suspects.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import { podSources } from '../node/pod-routes.ts';
+import { countsText, type FlowCount, sumOf } from '../policy/flow-counts.ts';
 import { type Family, flowPolicy, type Policy } from '../policy/policy.ts';
-import type { AgentState } from '../status/state.ts';
+import type { AgentState } from '../status/status-json.ts';
 import type { Finding } from './finding.ts';
 
 /**
@@ -89,14 +83,14 @@ async function readAgainst(
 }
 
 /** The flows that the agent says began before its last change; undefined if it does not say. Its answer is input from outside. */
-function beforeOf(holder: Holder): readonly AgainstCount[] | undefined {
+function beforeOf(holder: Holder): readonly FlowCount[] | undefined {
   const { state } = (holder.kind === 'agent' ? holder.introduction : undefined) ?? {};
   const counts = (state as Partial<AgentState> | undefined)?.flows?.counts;
   if (!Array.isArray(counts)) return undefined;
   return counts.filter(({ since, flows }) => since === 'before' && Number.isFinite(flows));
 }
 
-function flowsOf(counts: readonly AgainstCount[], { family, verdict }: AgainstCount): number {
+function flowsOf(counts: readonly FlowCount[], { family, verdict }: FlowCount): number {
   return sumOf(counts.filter((one) => one.family === family && one.verdict === verdict));
 }
 

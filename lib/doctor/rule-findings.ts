@@ -1,5 +1,4 @@
 import { agentText, type Holder } from '../agent/holder.ts';
-import type { Preview } from '../agent/preview.ts';
 import type { RuleLocationState, Survey } from '../agent/rule-locations.ts';
 import {
   type Dataplane,
@@ -19,6 +18,7 @@ import { noAnswer } from '../dataplane/netlink.ts';
 import type { Family } from '../policy/policy.ts';
 import { counted, truncated } from '../text/words.ts';
 import type { Finding } from './finding.ts';
+import type { Preview } from './preview.ts';
 
 export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
   if (plan === undefined) return [];

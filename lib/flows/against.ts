@@ -1,21 +1,8 @@
 import type { Address, Family } from '../cidr/address.ts';
 import type { Flow } from '../netlink/conntrack.ts';
-import { type FlowPolicy, VERDICT_TEXT } from '../policy/policy.ts';
-import { counted } from '../text/words.ts';
+import { type Beginning, type FlowCount, TREATMENT_TEXT, type Treatment } from '../policy/flow-counts.ts';
+import type { FlowPolicy } from '../policy/policy.ts';
 import { endText, protocolText } from './words.ts';
-
-/** What the kernel does to a flow although the policy asks for something else, in the words of the metric. */
-export const TREATMENTS = ['masqueraded', 'not_masqueraded', 'other_address'] as const;
-export type Treatment = (typeof TREATMENTS)[number];
-
-const TREATMENT_TEXT: Readonly<Record<Treatment, string>> = {
-  ...VERDICT_TEXT,
-  other_address: 'masqueraded with another address',
-};
-
-/** Whether a flow began before the agent's last change, or since. */
-export const BEGINNINGS = ['before', 'after'] as const;
-export type Beginning = (typeof BEGINNINGS)[number];
 
 /** LAST_ACK, TIME_WAIT and CLOSE in linux/netfilter/nf_conntrack_tcp.h: nothing more is sent. */
 const ENDED_TCP: readonly (number | undefined)[] = [6, 7, 8];
@@ -65,19 +52,11 @@ export function isCounted({ family, original, tcpState }: Flow, { isPod, isOwn }
   return !isOwn({ family, value: original.destination });
 }
 
-/** Flows against the policy of one kind. */
-export interface AgainstCount {
-  readonly family: Family;
-  readonly verdict: Treatment;
-  readonly since: Beginning;
-  readonly flows: number;
-}
-
 const EXAMPLES = 3;
 
 /** Counts flows against the policy. It keeps none of them, but a few as text. */
 export class FlowsAgainst {
-  readonly #counts = new Map<string, AgainstCount>();
+  readonly #counts = new Map<string, FlowCount>();
   readonly #examples = new Map<string, string[]>();
 
   add(flow: Flow, verdict: Treatment, since: Beginning): void {
@@ -89,12 +68,12 @@ export class FlowsAgainst {
     this.#examples.set(key, examples);
   }
 
-  count(kind: Omit<AgainstCount, 'flows'>): number {
+  count(kind: Omit<FlowCount, 'flows'>): number {
     return this.#counts.get(keyOf(kind))?.flows ?? 0;
   }
 
   /** @param since only those; all if it is undefined */
-  counts(since?: Beginning): readonly AgainstCount[] {
+  counts(since?: Beginning): readonly FlowCount[] {
     return [...this.#counts.values()].filter((one) => since === undefined || one.since === since);
   }
 
@@ -105,19 +84,8 @@ export class FlowsAgainst {
   }
 }
 
-function keyOf({ family, verdict, since }: Omit<AgainstCount, 'flows'>): string {
+function keyOf({ family, verdict, since }: Omit<FlowCount, 'flows'>): string {
   return `${family} ${verdict} ${since}`;
-}
-
-/** How many flows these are together. */
-export function sumOf(counts: readonly AgainstCount[]): number {
-  return counts.reduce((sum, { flows }) => sum + flows, 0);
-}
-
-/** Such as `2 connections: 1 masqueraded (IPv4), 1 not masqueraded (IPv4)`. */
-export function countsText(counts: readonly AgainstCount[]): string {
-  const parts = counts.map(({ family, verdict, flows }) => `${flows} ${TREATMENT_TEXT[verdict]} (${family})`);
-  return `${counted(sumOf(counts), 'connection')}: ${parts.join(', ')}`;
 }
 
 /** Such as `udp 10.244.1.2:4000 to 203.0.113.9:53`, as the pod sees it. */

@@ -8,10 +8,18 @@ export interface Segment extends Range {
 }
 
 /**
- * The policy without nesting: ascending segments that do not overlap, each with the entry that decides there. Between
+ * The policy without nesting, made once: ascending segments that do not overlap, each with the entry that decides there. Between
  * them, no entry decides.
  */
 export function flatten({ entries }: Pick<Policy, 'entries'>): readonly Segment[] {
+  const segments = flattened.get(entries) ?? segmentsOf(entries);
+  flattened.set(entries, segments);
+  return segments;
+}
+
+const flattened = new WeakMap<readonly Entry[], readonly Segment[]>();
+
+function segmentsOf(entries: readonly Entry[]): readonly Segment[] {
   const segments: Segment[] = [];
   /** The entries that hold the cursor, each inside the previous one. */
   const open: (Range & { readonly entry: Entry })[] = [];

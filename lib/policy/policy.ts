@@ -54,12 +54,22 @@ export interface Policy {
   readonly entries: readonly Entry[];
 }
 
+const compiled = new WeakMap<MergedConfig, Map<Family, Policy>>();
+
 /**
- * The policy of one family that a merged config asks for.
+ * The policy of one family that a merged config asks for. It is compiled once, unless it depends on the addresses of the node.
  *
  * @param own the addresses of the node; undefined if the node is not known
  */
 export function compilePolicy(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
+  if (config.masqueradeAddresses.length > 0) return compile(config, family, own);
+  const known = compiled.get(config) ?? new Map<Family, Policy>();
+  const policy = known.get(family) ?? compile(config, family, own);
+  compiled.set(config, known.set(family, policy));
+  return policy;
+}
+
+function compile(config: MergedConfig, family: Family, own?: readonly OwnAddress[]): Policy {
   const { nonMasqueradeCIDRs, masqueradeCIDRs, masqueradeAddresses, ...more } = config;
   const { masqueradeFromCIDRs, nonMasqueradeFromCIDRs, ...settings } = more;
   const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval, configFileNames, problems, ...others } = settings;

@@ -1,41 +1,73 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ConntrackTable } from '../node/conntrack-table.ts';
+import type { Knowledge } from '../agent/state.ts';
+import { setPacketCounts } from './counts.ts';
+import { type MetricsAbout, setFacts } from './facts.ts';
 import { readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
-import type { StatusObserver } from './observer.ts';
+import { PacketCounts } from './packet-counts.ts';
 import { probeRoutes } from './probes.ts';
 import { type Routes, reply } from './server.ts';
-import { type Overview, statusPage } from './status-page.ts';
+import { statusPage } from './status-page.ts';
 
-interface Endpoints extends Overview {
-  readonly status: StatusObserver;
+export interface Endpoints extends MetricsAbout {
+  readonly agent: Knowledge;
   readonly metrics: Metrics;
   /** Reads how full connection tracking is; undefined if it is not loaded. */
-  readonly conntrack: () => Promise<ConntrackTable | undefined>;
+  readonly conntrack: () => Promise<ConntrackUse | undefined>;
   /** The merged config, its hash and its conflicts, as JSON. */
   readonly configJson: () => string;
+  /** The version of the agent, in one line. */
+  readonly version: string;
+  readonly node: string;
+}
+
+/** How full connection tracking is. */
+interface ConntrackUse {
+  readonly entries: number;
+  readonly most: number;
+  /** How many connections the kernel has refused, or forgotten early, since it was loaded. */
+  readonly dropped: number;
 }
 
 /** After this time, a request gets the counts of the last reading. */
 const COUNT_TIMEOUT_MS = 2_000;
 
+/** What the agent answers, computed from its state at each request. */
 export function routes(endpoints: Endpoints) {
-  const { status, metrics } = endpoints;
+  const { agent, metrics, families, resyncInterval } = endpoints;
+  const counts = new PacketCounts();
+  /** What connection tracking had dropped at the last reading. */
+  let dropped: number | undefined;
+  const readCounts = async (): Promise<void> => {
+    const all = Array.from(agent.state.families.values(), ({ dataplane, policy }) =>
+      counts.read(dataplane, policy),
+    );
+    await Promise.race([Promise.all(all), delay(COUNT_TIMEOUT_MS, undefined, { ref: false })]);
+  };
+  const readConntrack = async (): Promise<void> => {
+    const table = await endpoints.conntrack();
+    metrics.setOnly('conntrack_usage_ratio', table && table.entries / table.most);
+    const more = table === undefined ? 0 : Math.max(0, table.dropped - (dropped ?? table.dropped));
+    metrics.add('conntrack_drops_total', {}, more);
+    dropped = table?.dropped;
+  };
   return {
     '/metrics': eachSecond(async () => {
-      await readCounts(endpoints);
-      status.onConntrack(await endpoints.conntrack());
-      status.refresh();
+      await readCounts();
+      await readConntrack();
+      setPacketCounts(metrics, counts.byFamily);
+      setFacts(metrics, agent.state, endpoints);
       return reply(200, METRICS_TYPE, await metrics.text());
     }),
-    ...probeRoutes(() => readiness(status, endpoints.families, endpoints.interval(), performance.now())),
+    ...probeRoutes(() => readiness(agent.state, families, resyncInterval, performance.now())),
     '/configz': eachSecond(() =>
-      reply(status.loaded === undefined ? 503 : 200, 'application/json', endpoints.configJson()),
+      reply(agent.state.valid === undefined ? 503 : 200, 'application/json', endpoints.configJson()),
     ),
     '/statusz': eachSecond(async () => {
-      await readCounts(endpoints);
-      return reply(200, 'text/html; charset=utf-8', statusPage(endpoints));
+      await readCounts();
+      const page = statusPage({ ...endpoints, state: agent.state, counts });
+      return reply(200, 'text/html; charset=utf-8', page);
     }),
   } satisfies Routes;
 }
@@ -48,18 +80,4 @@ function eachSecond<Answer>(make: () => Answer): () => Answer {
     if (last?.second !== second) last = { second, answer: make() };
     return last.answer;
   };
-}
-
-/** Reads the counts of the kernel. */
-async function readCounts({ status, counts, families }: Endpoints): Promise<void> {
-  const { dataplane } = status;
-  if (dataplane === undefined) return;
-  const reading = Promise.all(
-    families.map(async (family) => {
-      const policy = status.families.get(family)?.policy;
-      if (policy !== undefined) await counts.read(dataplane, policy);
-    }),
-  );
-  await Promise.race([reading, delay(COUNT_TIMEOUT_MS, undefined, { ref: false })]);
-  status.onCounts(counts.byFamily);
 }

@@ -1,8 +1,8 @@
+import { unreadyReason } from '../agent/out-of-sync.ts';
+import { type InvalidConfig, intervalOf, type State } from '../agent/state.ts';
 import { formatProblem } from '../config/problem.ts';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
-import type { OutOfSync } from './out-of-sync.ts';
-import type { InvalidConfig, Status } from './status.ts';
 
 export interface ProbeCheck {
   readonly name: string;
@@ -17,28 +17,26 @@ const INTERVALS = 3;
  * Whether traffic can rely on the rules: the config is valid, the last sync of every family is recent, and the kernel is
  * not without the rules for long, whoever's fault that is.
  *
+ * @param resyncInterval milliseconds between two resyncs, if no config file says otherwise
  * @param now milliseconds of `performance.now()`, which does not change if the clock of the node is set
  */
 export function readiness(
-  { families, invalid, outOfSync }: Pick<Status, 'families' | 'invalid' | 'outOfSync'>,
+  state: Pick<State, 'families' | 'invalid' | 'outOfSync' | 'valid'>,
   keptFamilies: readonly Family[],
-  intervalMs: number,
+  resyncInterval: number,
   now: number,
 ): readonly ProbeCheck[] {
+  const { families, invalid, outOfSync } = state;
+  const interval = intervalOf(state, resyncInterval);
+  const why = unreadyReason(outOfSync, now);
   return [
     configCheck(invalid),
     ...keptFamilies.map((family) => ({
       name: `sync ${family}`,
-      ...recencyCheck('sync', families.get(family)?.syncedAt, intervalMs, now),
+      ...recencyCheck('sync', families.get(family)?.syncedAt, interval, now),
     })),
-    rulesCheck(outOfSync, now),
+    { name: 'rules', isGood: why === undefined, reason: why ?? 'they have not been out of sync for long' },
   ];
-}
-
-function rulesCheck(outOfSync: OutOfSync, now: number): ProbeCheck {
-  const reason = outOfSync.reason(now);
-  const good = 'they have not been out of sync for long';
-  return { name: 'rules', isGood: reason === undefined, reason: reason ?? good };
 }
 
 /** Whether the last reading of the config files had no error. */

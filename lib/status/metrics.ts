@@ -35,7 +35,10 @@ export const METRICS = {
     ['version', 'commit', 'nodejs', 'dataplane'],
     'Always 1; the labels name the build and the dataplane.',
   ),
-  syncs_total: counter(['family', 'result'], 'Syncs by result: changed, unchanged or failed.'),
+  syncs_total: counter(
+    ['family', 'result'],
+    'Syncs by result: changed or unchanged. A failed one ends the agent.',
+  ),
   sync_duration_seconds: histogram(
     ['family'],
     'Time from the start of a sync until the kernel holds the config.',
@@ -175,6 +178,10 @@ type Labels<Name extends keyof Table> = {
   readonly [Label in Table[Name]['labels'][number]]: Label extends 'family' ? Family : string;
 };
 
+type NameWithoutLabels = {
+  [Name in Named<'gauge'>]: Table[Name]['labels'] extends readonly [] ? Name : never;
+}[Named<'gauge'>];
+
 const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram } as const;
 
 /** From 1 ms to 30 s, which is the default of --sync-timeout. */
@@ -200,6 +207,11 @@ export class Metrics {
 
   set<Name extends Named<'gauge'>>(name: Name, labels: Labels<Name>, value: number): void {
     this.#named<Gauge>(name).set(shown(labels), value);
+  }
+
+  /** Sets a gauge without labels; it has no value if the value is undefined. */
+  setOnly(name: NameWithoutLabels, value: number | boolean | undefined): void {
+    this.replace(name, value === undefined ? [] : [{ labels: {}, value: Number(value) }]);
   }
 
   /** Sets a gauge for these labels, and removes all other labels of it. */

@@ -1,20 +1,20 @@
+import { type FamilyState, intervalOf, type State } from '../agent/state.ts';
 import { vanishedText } from '../config/config-file.ts';
 import { isIncluded } from '../config/key.ts';
 import { KEYS } from '../config/keys.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
-import { BEGINNINGS, countsText } from '../flows/against.ts';
-import { suspectDetails, suspectText } from '../foreign/suspects.ts';
 import { CONNECTIONS_KEEP } from '../policy/changes.ts';
+import { BEGINNINGS, countsText } from '../policy/flow-counts.ts';
 import { nodeAddressText, outcomeText } from '../policy/policy.ts';
 import { escapeHtml } from '../text/escape.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { readiness } from './health.ts';
 import type { PacketCounts } from './packet-counts.ts';
-import { type AgentState, agentState, type StatusContext, time } from './state.ts';
-import type { FamilyStatus } from './status.ts';
+import { type About, type AgentState, agentState, time } from './status-json.ts';
 
-export interface Overview extends StatusContext {
+export interface Overview extends About {
+  readonly state: State;
   readonly counts: PacketCounts;
   /** The version of the agent, in one line. */
   readonly version: string;
@@ -38,20 +38,20 @@ tbody th,td{display:block;border:0;padding:0}tbody th:first-child{white-space:no
 dl{display:block}dd{margin-bottom:.4rem}}`;
 
 export function statusPage(overview: Overview): string {
-  const { status, node } = overview;
-  const state = agentState(overview);
+  const { state, node } = overview;
+  const json = agentState(state, overview);
   const title = `ip-masq-agent on ${node}`;
   const parts = [
     `<h1>${escapeHtml(title)}</h1>`,
-    stateHtml(overview, state),
-    section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(state))),
-    section('Last change of verdicts', verdictsHtml(overview)),
-    section('Config', configHtml(overview, state)),
-    ...(status.invalid === undefined ? [] : [section('Errors', problemsHtml(status.invalid.error.problems))]),
-    section('Conflicts and checks', problemsHtml(status.loaded?.config.problems ?? [])),
-    section('Connections against the config', flowsHtml(overview)),
-    section('What else does NAT here, in the order of packets', suspectsHtml(overview)),
-    ...[...status.families].map(([family, one]) =>
+    stateHtml(overview, json),
+    section('Syncs', tableHtml(['family', 'last sync', 'last change', 'because'], syncRows(json))),
+    section('Last change of verdicts', verdictsHtml(state)),
+    section('Config', configHtml(overview, json)),
+    ...(state.invalid === undefined ? [] : [section('Errors', problemsHtml(state.invalid.error.problems))]),
+    section('Conflicts and checks', problemsHtml(state.valid?.config.problems ?? [])),
+    section('Connections against the config', flowsHtml(state)),
+    section('What else does NAT here, in the order of packets', suspectsHtml(state)),
+    ...[...state.families].map(([family, one]) =>
       section(`${family} entries`, entriesHtml(one, overview.counts.byFamily.get(family) ?? [])),
     ),
   ];
@@ -71,13 +71,16 @@ ${parts.join('\n')}
 }
 
 /** The readiness with its reasons, the dataplane and the version. */
-function stateHtml({ status, families, interval, version }: Overview, { dataplane }: AgentState): string {
-  const checks = readiness(status, families, interval(), performance.now());
+function stateHtml(
+  { state, families, resyncInterval, version }: Overview,
+  { dataplane }: AgentState,
+): string {
+  const checks = readiness(state, families, resyncInterval, performance.now());
   const bad = checks.filter(({ isGood }) => !isGood).map(({ name, reason }) => `${name}: ${reason}`);
-  const state = `${time(Date.now())}: ${bad.length === 0 ? 'ready' : `not ready, ${bad.join('; ')}`}`;
+  const ready = `${time(Date.now())}: ${bad.length === 0 ? 'ready' : `not ready, ${bad.join('; ')}`}`;
   const uses = dataplane === null ? [] : [`${dataplane.name} (${dataplane.reason})`];
   const runs = [...uses, version].join(', ');
-  return `<p class="${bad.length === 0 ? 'good' : 'bad'}">${escapeHtml(state)}</p>\n<p class="soft">${escapeHtml(runs)}</p>`;
+  return `<p class="${bad.length === 0 ? 'good' : 'bad'}">${escapeHtml(ready)}</p>\n<p class="soft">${escapeHtml(runs)}</p>`;
 }
 
 function section(title: string, html: string): string {
@@ -103,7 +106,7 @@ function syncRows({ syncs }: AgentState): readonly (readonly string[])[] {
   ]);
 }
 
-function verdictsHtml({ status: { families } }: Overview): string {
+function verdictsHtml({ families }: State): string {
   const changes = [...families].flatMap(([family, { lastVerdicts: last }]) => {
     if (last === undefined) return [];
     const head = `${time(last.at)}, ${family}: ${last.summary}`;
@@ -113,9 +116,9 @@ function verdictsHtml({ status: { families } }: Overview): string {
   return [...changes, `<p class="soft">${CONNECTIONS_KEEP}</p>`].join('\n');
 }
 
-function configHtml({ status: { loaded }, interval }: Overview, state: AgentState): string {
-  const { hash, vanished, invalid } = state;
-  const config = loaded?.config;
+function configHtml({ state, resyncInterval: usual }: Overview, json: AgentState): string {
+  const { hash, vanished, invalid } = json;
+  const config = state.valid?.config;
   if (config === undefined || hash === null) return '<p class="bad">no valid config has been read</p>';
   const { configFileNames, resyncInterval } = config;
   const asked = resyncInterval === undefined ? '--resync-interval' : formatOrigin(resyncInterval.origin);
@@ -127,12 +130,12 @@ function configHtml({ status: { loaded }, interval }: Overview, state: AgentStat
       ({ file, until }) => ['gone', vanishedText(file, invalid === null ? until : undefined)] as const,
     ),
     ...shown.map((key) => [key.name, key.text(config)] as const),
-    ['resyncInterval', `${interval() / 1000} s, ${asked}`],
+    ['resyncInterval', `${intervalOf(state, usual) / 1000} s, ${asked}`],
   ]);
 }
 
-function flowsHtml({ status: { flows } }: Overview): string {
-  if (flows === undefined) return '<p>not read</p>';
+function flowsHtml({ flows }: State): string {
+  if (flows === undefined || flows.isOutdated) return '<p>not read</p>';
   const { at, counts, examples } = flows;
   if (counts.length === 0) return `<p>${time(at)}: none</p>`;
   const lines = BEGINNINGS.flatMap((since) => {
@@ -143,15 +146,14 @@ function flowsHtml({ status: { flows } }: Overview): string {
   return `${text}\n<pre>${examples.map(escapeHtml).join('\n')}</pre>`;
 }
 
-function suspectsHtml({ status }: Overview): string {
-  const { suspects, unread } = status.suspects ?? { suspects: [], unread: ['not read yet'] };
-  const items = suspects.map((one) => [suspectText(one), ...suspectDetails(one)].join('. '));
-  const lines = [...items, ...unread.map((what) => `not read: ${what}`)];
+function suspectsHtml(state: State): string {
+  const { suspects, unread } = state.suspects ?? { suspects: [], unread: ['not read yet'] };
+  const lines = [...suspects, ...unread.map((what) => `not read: ${what}`)];
   if (lines.length === 0) return '<p>none found</p>';
   return `<ul>\n${lines.map((line) => `<li>${escapeHtml(line)}</li>`).join('\n')}\n</ul>`;
 }
 
-function entriesHtml({ policy }: FamilyStatus, counts: readonly EntryCount[]): string {
+function entriesHtml({ policy }: FamilyState, counts: readonly EntryCount[]): string {
   const shown = policy.entries.slice(0, MOST_ENTRIES);
   // Counts may belong to an older policy: its entries are other objects with the same keys.
   const packets = new Map<string, bigint>();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { removeRules } from '../../lib/agent/reconcile.ts';
+import { removeRules } from '../../lib/agent/remove.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';

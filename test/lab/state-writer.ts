@@ -35,7 +35,8 @@ for (const name of ['open', 'rename', 'rm'] as const) {
 }
 syncBuiltinESMExports();
 const { LastValidFile } = await import('../../lib/agent/last-valid.ts');
-const state = new LastValidFile(dir, capturedLog().log, () => {});
+const { Notices } = await import('../../lib/log/notices.ts');
+const state = new LastValidFile(dir, new Notices(capturedLog().log));
 for (const word of ['old ', 'new ']) {
   isSecond = word === 'new ';
   await state.keep([{ name: 'ip-masq-a', text: `# ${word.repeat(5_000)}\n` }]);

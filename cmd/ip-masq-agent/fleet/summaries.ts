@@ -1,6 +1,6 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
 import { type PortHolder, portHolderText } from '../../../lib/flows/port-holders.ts';
-import { type AgentState, stateLines } from '../../../lib/status/state.ts';
+import { type AgentState, stateLines } from '../../../lib/status/status-json.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
 import { counted, truncated } from '../../../lib/text/words.ts';
 import type { differenceJson, placeJson } from '../difference.ts';

@@ -1,16 +1,14 @@
+import { type ConfigState, intervalOf } from '../../../lib/agent/state.ts';
 import { dataLink } from '../../../lib/config/read.ts';
-import type { Logger } from '../../../lib/log/log.ts';
-import { Notices } from '../../../lib/log/notices.ts';
+import type { Notices } from '../../../lib/log/notices.ts';
 import { configCheck, type ProbeCheck, recencyCheck } from '../../../lib/status/health.ts';
 import { probeRoutes } from '../../../lib/status/probes.ts';
 import { serve } from '../../../lib/status/server.ts';
-import type { InvalidConfig } from '../../../lib/status/status.ts';
 import { stopSignal } from '../signals.ts';
 
 /** What the loop of the sidecar tells its probes. */
 export interface OutputState {
-  /** The last reading of the config files, if it had errors. */
-  invalid?: InvalidConfig | undefined;
+  config: ConfigState;
   /** The last rendering that the output file holds. */
   rendered?: {
     /** What `..data` named before the config files were read. */
@@ -22,7 +20,7 @@ export interface OutputState {
 
 /** Whether the output file is of the current volume version, with the reasons. */
 function outputChecks(
-  { invalid, rendered }: OutputState,
+  { config: { invalid }, rendered }: OutputState,
   current: string | undefined,
   intervalMs: number,
   now: number,
@@ -47,11 +45,12 @@ export async function serveProbes(
   address: string,
   configDir: string,
   state: OutputState,
-  interval: () => number,
-  log: Logger,
+  resyncInterval: number,
+  notices: Notices,
 ): Promise<void> {
+  const { log } = notices;
+  const interval = () => intervalOf(state.config, resyncInterval);
   const routes = probeRoutes(() => outputChecks(state, dataLink(configDir), interval(), performance.now()));
-  const notices = new Notices(log);
   await serve({
     address,
     flag: '--health-bind-address',
@@ -59,7 +58,7 @@ export async function serveProbes(
     signal: stopSignal,
     onListening: () => log.info(`probes on http://${address}: ${Object.keys(routes).join(' ')}`),
     onFailure: ({ message }) =>
-      notices.updateWarnings([`${message}; the sidecar follows the config files, and tries again to listen`]),
+      notices.warn('probes', [`${message}; the sidecar follows the config files, and tries again to listen`]),
     onError: (error) =>
       log.error({ err: error }, 'the server for probes failed; the sidecar still follows the config files'),
   });

@@ -1,11 +1,13 @@
 import { realpathSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
+import { Reasons } from '../../../lib/agent/reasons.ts';
 import { survey } from '../../../lib/agent/rule-locations.ts';
-import { Triggers } from '../../../lib/agent/triggers.ts';
+import { NO_CONFIG } from '../../../lib/agent/state.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { isConfigFileName } from '../../../lib/config/config-file.ts';
 import { ruleLocationName } from '../../../lib/dataplane/dataplane.ts';
 import type { Logger } from '../../../lib/log/log.ts';
+import { Notices } from '../../../lib/log/notices.ts';
 import { fileName } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
@@ -69,16 +71,17 @@ async function watchConfigFiles(
   log: Logger,
 ): Promise<void> {
   const loading = readerOptions(flags);
-  const triggers = new Triggers(loading.configDir, loading.resyncInterval, log, stopSignal);
-  process.on('SIGHUP', () => triggers.add('signal'));
-  const state: OutputState = {};
+  const [reasons, notices] = [new Reasons(), new Notices(log)];
+  process.on('SIGHUP', () => reasons.add('signal'));
+  const state: OutputState = { config: NO_CONFIG };
   const address = flags['health-bind-address'];
   if (address !== '') {
     // Without it, the sidecar needs no server in its memory.
     const { serveProbes } = await import('./output-checks.ts');
-    await serveProbes(address, loading.configDir, state, () => triggers.interval, log);
+    await serveProbes(address, loading.configDir, state, loading.resyncInterval, notices);
   }
-  await keepOutput({ ...what, loading, keeps: flags['on-invalid-config'] === 'keep' }, triggers, state, log);
+  const output = { ...what, loading, keeps: flags['on-invalid-config'] === 'keep' };
+  await keepOutput(output, reasons, state, notices, stopSignal);
 }
 
 async function write(path: string, text: string | undefined): Promise<string> {

@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs';
-import { createReader, type LoadObserver, type ReaderOptions } from '../../../lib/agent/load.ts';
-import type { Triggers } from '../../../lib/agent/triggers.ts';
+import { type ReaderOptions, readConfig } from '../../../lib/agent/reading.ts';
+import type { Reasons } from '../../../lib/agent/reasons.ts';
+import { resyncAt } from '../../../lib/agent/state.ts';
+import { directoryWatch } from '../../../lib/agent/watch-directory.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { dataLink } from '../../../lib/config/read.ts';
-import type { Logger } from '../../../lib/log/log.ts';
-import { Notices } from '../../../lib/log/notices.ts';
+import type { Notices } from '../../../lib/log/notices.ts';
 import type { Rendered } from './formats.ts';
 import type { OutputState } from './output-checks.ts';
 import { writeOutput } from './output-file.ts';
@@ -20,41 +21,51 @@ export interface Output {
 /** The clause that says what an invalid config does to the output. */
 export const UNCHANGED = 'the output file does not change';
 
+/** The agent's node is not this process's: nothing in the kernel is waited for. */
+const NO_PAUSE = { pauseEndsAt: Number.NEGATIVE_INFINITY };
+
 /**
- * Renders the config files at each trigger, and writes the output file if its content changes. An error leaves the file as it
- * is.
+ * Renders the config files for each reason, and writes the output file if its content changes. An error leaves the file as it is.
  *
  * @throws {InvalidConfigError | SystemError}
  */
 export async function keepOutput(
   { path, render, loading, keeps }: Output,
-  triggers: Triggers,
+  reasons: Reasons,
   state: OutputState,
-  log: Logger,
+  notices: Notices,
+  signal: AbortSignal,
 ): Promise<void> {
-  const keep = async () => (keeps && existsSync(path) ? UNCHANGED : undefined);
-  const observer: LoadObserver = {
-    onLoad: () => {},
-    onInvalidConfig: (error) => {
-      state.invalid = { error, since: state.invalid?.since ?? Date.now() };
-    },
-  };
-  const reader = createReader({ ...loading, keep }, observer, log);
-  const notices = new Notices(log);
-  for await (const { reason } of triggers) {
-    const version = dataLink(loading.configDir);
-    const reading = await reader.read();
-    triggers.interval = reader.interval;
-    if (reading === undefined) continue;
-    const { text, notes, isDefault } = await render(reading.config);
-    const change = await writeOutput(path, isDefault ? undefined : text);
-    state.invalid = undefined;
+  const { log } = notices;
+  const { configDir, resyncInterval } = loading;
+  const watchDirectory = directoryWatch(configDir, () => reasons.add('change'), notices, signal);
+  for (;;) {
+    const schedule = { ...NO_PAUSE, resyncAt: resyncAt(state.config, resyncInterval) };
+    const trigger = await reasons.take(schedule, signal);
+    if (trigger === undefined) return;
+    watchDirectory();
+    const version = dataLink(configDir);
+    const before = state.config;
+    state.config = await readConfig(loading, before, log);
+    const { invalid, reading, valid } = state.config;
+    if (invalid !== undefined) {
+      if (!keeps || !existsSync(path)) throw invalid.error;
+      if (reading !== before.reading) log.error(`${invalid.error.message}; ${UNCHANGED}`);
+      continue;
+    }
+    if (valid === undefined) continue;
+    const rendered = await render(valid.config);
+    const change = await writeOutput(path, rendered.isDefault ? undefined : rendered.text);
     state.rendered = { version, at: performance.now() };
-    const fields = { reason, file: path };
-    if (change === 'written') log.info(fields, 'output written');
-    else if (change === 'removed')
-      log.info(fields, 'no config file is left: output removed, its reader uses its own defaults');
-    else log.debug(fields, 'the output does not change');
-    notices.updateWarnings(notes);
+    const fields = { reason: trigger.reason, file: path };
+    log[change === 'written' || change === 'removed' ? 'info' : 'debug'](fields, SAID[change]);
+    notices.warn('output', rendered.notes);
   }
 }
+
+const SAID = {
+  written: 'output written',
+  removed: 'no config file is left: output removed, its reader uses its own defaults',
+  unchanged: 'the output does not change',
+  absent: 'the output does not change',
+} as const;

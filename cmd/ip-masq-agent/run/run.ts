@@ -1,19 +1,19 @@
 import type { Introduction } from '../../../lib/agent/holder.ts';
 import { LastValidFile, removeLastValid } from '../../../lib/agent/last-valid.ts';
-import { keepConfigOrRules } from '../../../lib/agent/load.ts';
-import { NamespaceLock } from '../../../lib/agent/lock.ts';
-import { type Sync, syncs } from '../../../lib/agent/loop.ts';
-import type { AgentOptions } from '../../../lib/agent/options.ts';
-import { startTrigger, Triggers } from '../../../lib/agent/triggers.ts';
+import { removeLeftovers } from '../../../lib/agent/leftovers.ts';
+import { isAlone, type LockOptions, takeLock } from '../../../lib/agent/lock.ts';
+import { type AgentOptions, type Round, rounds } from '../../../lib/agent/loop.ts';
+import { Reasons } from '../../../lib/agent/reasons.ts';
+import { Knowledge } from '../../../lib/agent/state.ts';
+import { directoryWatch } from '../../../lib/agent/watch-directory.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
 import { dataplaneChooser, prepareDataplane } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
+import { collectGarbageSoon } from '../../../lib/node/collect-garbage.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
-import { StatusObserver } from '../../../lib/status/observer.ts';
-import { Recorder } from '../../../lib/status/recorder.ts';
-import { agentState } from '../../../lib/status/state.ts';
+import { agentState } from '../../../lib/status/status-json.ts';
 import { ExhaustedError, SystemError } from '../../../lib/text/error.ts';
 import { sharedFlags } from '../agent-flags.ts';
 import { buildInfo } from '../build-info.ts';
@@ -22,10 +22,9 @@ import { type Daemon, runDaemon } from '../daemon.ts';
 import { EXIT } from '../exit.ts';
 import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
-import { finishOnce } from './once.ts';
+import { leftoverOptions, type Parts, startBeside } from './beside.ts';
 import { cleanUp, stopAtSignal } from './stop.ts';
-import { createWatchers, type Surroundings } from './watchers.ts';
-import { effectOnNode, familiesWithoutRules, mayHaveRules } from './without-config.ts';
+import { effectOnNode, familiesWithoutRules, whatStays } from './without-config.ts';
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code: 1 if a signal interrupts --once. */
 export function run(args: Args): Promise<number> {
@@ -36,124 +35,163 @@ export function run(args: Args): Promise<number> {
   );
 }
 
+/** Makes the parts of the agent, and starts the loop. */
 function startAgent(args: Args, log: Logger): Daemon {
   const { flags } = args;
-  const recorder = new Recorder();
-  const status = new StatusObserver(recorder, buildInfo());
-  const triggers = new Triggers(flags['config-dir'], flags['resync-interval'], log, stopSignal);
-  process.on('SIGHUP', () => triggers.add('signal'));
-  const otherAgent = Promise.withResolvers<never>();
-  const lock = new NamespaceLock({
-    introduce: () => introduce(args, status, triggers),
-    timeoutMs: flags['sync-timeout'],
-    log,
-    signal: stopSignal,
-    onFailure: () => recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {})),
-    onOtherAgent: otherAgent.reject,
-  });
-  recorder.record((metrics) => metrics.add('namespace_lock_failures_total', {}, 0));
-  // Until the lock is decided, the rules may be those of another agent.
-  const cleansUp = () => flags['cleanup-on-exit'] && lock.isDecided;
-  stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
-  const netlink = createNetlink(log, recorder);
+  const agent = new Knowledge();
+  const reasons = new Reasons();
+  process.on('SIGHUP', () => reasons.add('signal'));
+  const notices = new Notices(log);
+  const netlink = createNetlink(agent, notices);
   const host = systemHost(flags['sync-timeout'], netlink);
-  const dataplane = dataplaneOptions(flags);
-  prepareDataplane(dataplane, host);
-  const store = lastValidFile(flags['state-dir'], log, recorder);
-  const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
-  const agent: AgentOptions = {
-    reader: {
-      ...readerOptions(flags),
-      keep: keeps ? keepConfigOrRules(() => mayHaveRules(flags)) : undefined,
-      readLastValid: async () => {
-        const families = store === undefined ? [] : await familiesWithoutRules(flags);
-        return families.length > 0 ? store?.read(families) : undefined;
-      },
-      graceMs: flags['vanished-grace'],
-    },
-    syncTimeout: flags['sync-timeout'],
-    ownAddresses: addressReader(log),
-    lock: () => lock.take(),
-    chooseDataplane: dataplaneChooser(dataplane, host),
-  };
-  const cleared = new Set<string>();
-  const surroundings = { args, log, recorder, status, triggers, netlink, host, cleared };
-  const syncUntilStopped = async () => {
-    const finish = (sync: Sync) => finishOnce(surroundings, sync);
-    const follow = flags.once ? finish : createWatchers(surroundings);
-    const source = flags.once ? [startTrigger()] : triggers;
-    let isFirst = true;
-    for await (const step of syncs(agent, source, status, log, stopSignal)) {
-      triggers.interval = step.interval;
-      // The first sync does not wait until the server is loaded.
-      if (isFirst && !flags.once) await serveStatus(surroundings);
-      isFirst = false;
-      if (step.kind === 'no valid config') continue;
-      await follow(step);
-      // A disk that hangs must not stop the agent.
-      const isKept = step.inSync ? store?.keep(step.configFiles) : undefined;
-      if (flags.once) await isKept;
-    }
-  };
+  const parts: Parts = { flags, agent, reasons, notices, host, netlink };
+  const otherAgent = Promise.withResolvers<never>();
+  const lock = lockOptions(args, parts, otherAgent.reject);
+  // Until the lock is decided, the rules may be those of another agent.
+  const cleansUp = () => flags['cleanup-on-exit'] && agent.state.lock !== undefined;
+  stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
+  prepareDataplane(dataplaneOptions(flags), host);
+  const store = flags['state-dir'] === '' ? undefined : new LastValidFile(flags['state-dir'], notices);
+  const options = agentOptions(parts, store, (deadline) => takeLock(lock, deadline));
+  const loop = rounds({ options, agent, log, signal: stopSignal }, reasons);
   return {
-    work: Promise.race([syncUntilStopped(), otherAgent.promise]),
+    work: Promise.race([
+      flags.once ? syncOnce(loop, parts, store) : keepSynced(loop, parts, store),
+      otherAgent.promise,
+    ]),
     async afterStop() {
-      if (!flags['cleanup-on-exit'] || !lock.isDecided) return;
-      if (!(await lock.isAlone())) return log.warn('the rules stay: another agent has taken the lock since');
-      await cleanUp(flags, log, cleared);
+      if (!cleansUp()) return;
+      if (!(await isAlone(agent.state.lock, lock)))
+        return log.warn('the rules stay: another agent has taken the lock since');
+      await cleanUp(flags, log, agent.state.cleared);
       const removed = store && (await removeLastValid(flags['state-dir']));
       if (removed !== undefined) log.info(removed);
     },
   };
 }
 
-/** Where the last valid config outlives the process; undefined if no directory is named. */
-function lastValidFile(dir: string, log: Logger, recorder: Recorder): LastValidFile | undefined {
-  if (dir === '') return undefined;
-  return new LastValidFile(dir, log, (isKept) =>
-    recorder.record((metrics) => metrics.set('last_valid_config_kept', {}, isKept ? 1 : 0)),
-  );
+/** Tells everyone of each round. */
+async function keepSynced(
+  loop: AsyncIterable<Round>,
+  parts: Parts,
+  store: LastValidFile | undefined,
+): Promise<void> {
+  const { agent } = parts;
+  let count: ((round: Round) => void) | undefined;
+  let beside: Awaited<ReturnType<typeof startBeside>> | undefined;
+  for await (const round of loop) {
+    // The first sync does not wait until the server is loaded.
+    count ??= await serveStatus(parts);
+    count(round);
+    if (round.syncs.length === 0) continue;
+    if (beside === undefined) collectGarbageSoon();
+    beside ??= await startBeside(parts);
+    for (const tell of beside) tell(round);
+    const { configFiles } = agent.state.valid ?? {};
+    // A disk that hangs must not stop the agent.
+    if (round.inSync && store && configFiles)
+      void store.keep(configFiles).then((isConfigKept) => agent.set({ isConfigKept }));
+  }
+}
+
+/**
+ * Syncs once.
+ *
+ * @throws {SystemError} if the kernel does not hold the rules
+ */
+async function syncOnce(
+  loop: AsyncIterable<Round>,
+  parts: Parts,
+  store: LastValidFile | undefined,
+): Promise<void> {
+  for await (const { inSync } of loop) {
+    if (!inSync)
+      throw new SystemError(
+        'another program has changed the rules before they were read back: find it, or run without --once, which repairs them',
+      );
+    const failure = await removeLeftovers(leftoverOptions(parts));
+    if (failure !== undefined) parts.notices.log.warn(failure);
+    await store?.keep(parts.agent.state.valid?.configFiles ?? []);
+    return;
+  }
+}
+
+function agentOptions(
+  { flags, reasons, notices, host }: Parts,
+  store: LastValidFile | undefined,
+  lock: AgentOptions['takeLock'],
+): AgentOptions {
+  const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
+  const watch = () => directoryWatch(flags['config-dir'], () => reasons.add('change'), notices, stopSignal);
+  return {
+    reader: { ...readerOptions(flags), graceMs: flags['vanished-grace'] },
+    syncTimeout: flags['sync-timeout'],
+    watchDirectory: flags.once ? () => {} : watch(),
+    keep: async (valid) => (keeps ? whatStays(flags, valid) : undefined),
+    async readEarlier(retry) {
+      const families = store === undefined ? [] : await familiesWithoutRules(flags, retry);
+      return families.length > 0 ? store?.read(families) : undefined;
+    },
+    takeLock: lock,
+    chooseDataplane: dataplaneChooser(dataplaneOptions(flags), host),
+    ownAddresses: addressReader(notices),
+  };
 }
 
 /** Reads the node's addresses. If the container refuses that, the rules go without them: the kernel then chooses. */
-function addressReader(log: Logger): AgentOptions['ownAddresses'] {
-  const notices = new Notices(log);
+function addressReader(notices: Notices): AgentOptions['ownAddresses'] {
   return () => {
     try {
       const addresses = usableSourceAddresses();
-      notices.updateWarnings([]);
+      notices.warn('addresses', []);
       return addresses;
     } catch (error) {
       if (!(error instanceof SystemError) || error instanceof ExhaustedError) throw error;
-      notices.updateWarnings([error.message]);
+      notices.warn('addresses', [error.message]);
       return [];
     }
   };
 }
 
-async function serveStatus({ args, log, status, recorder, host, triggers }: Surroundings): Promise<void> {
-  const { flags } = args;
-  if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return recorder.discard();
+/** Starts the server; returns what takes each round into the metrics. */
+async function serveStatus({ flags, agent, notices, host }: Parts): Promise<(round: Round) => void> {
+  if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return () => {};
   const { startServer } = await import('./server.ts');
-  await startServer({ flags, log, status, recorder, host, interval: () => triggers.interval });
+  return startServer({ flags, agent, notices, host });
 }
 
-/** What the agent says to commands on this node. */
-function introduce({ flags, flagTexts }: Args, status: StatusObserver, triggers: Triggers): Introduction {
+function lockOptions(
+  args: Args,
+  { flags, agent, notices }: Parts,
+  onOtherAgent: LockOptions['onOtherAgent'],
+): LockOptions {
   return {
-    version: buildInfo().version,
-    flags: sharedFlags(flagTexts, status.dataplane),
-    state: agentState({ status, families: keptFamilies(flags), interval: () => triggers.interval }),
+    introduce: () => introduce(args, agent),
+    timeoutMs: flags['sync-timeout'],
+    log: notices.log,
+    signal: stopSignal,
+    onFailure: () => agent.set({ lockFailures: agent.state.lockFailures + 1 }),
+    onTaken: () => agent.set({ lock: 'taken' }),
+    onOtherAgent,
   };
 }
 
-/** nf_tables over netlink. Tells the log and the metrics whether it works. */
-function createNetlink(log: Logger, recorder: Recorder): Netlink {
-  const notices = new Notices(log);
+/** What the agent says to commands on this node. */
+function introduce({ flags, flagTexts }: Args, { state }: Knowledge): Introduction {
+  const resyncInterval = flags['resync-interval'];
+  return {
+    version: buildInfo().version,
+    flags: sharedFlags(flagTexts, state.dataplane),
+    state: agentState(state, { build: buildInfo(), families: keptFamilies(flags), resyncInterval }),
+  };
+}
+
+/** nf_tables over netlink. Tells whether it works. */
+function createNetlink(agent: Knowledge, notices: Notices): Netlink {
   return new Netlink(ownSockets, (failure) => {
-    recorder.record((metrics) => metrics.set('netlink_active', {}, failure === undefined ? 1 : 0));
+    agent.set({ netlink: failure === undefined ? 'works' : 'fails' });
     const texts = failure === undefined ? [] : [`netlink fails: ${failure.message}; ${WITHOUT_NETLINK}`];
-    notices.updateWarnings(texts, { atEnd: 'netlink works again' });
+    notices.warn('netlink', texts, 'netlink works again');
   });
 }
 

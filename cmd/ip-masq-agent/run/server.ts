@@ -1,60 +1,53 @@
 import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
-import type { Host } from '../../../lib/dataplane/host.ts';
-import type { Logger } from '../../../lib/log/log.ts';
-import { Notices } from '../../../lib/log/notices.ts';
+import type { Round } from '../../../lib/agent/loop.ts';
+import type { State } from '../../../lib/agent/state.ts';
 import { writeTerminationMessage } from '../../../lib/log/termination.ts';
 import { conntrackTable } from '../../../lib/node/conntrack-table.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
+import { countRound } from '../../../lib/status/counts.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
-import type { StatusObserver } from '../../../lib/status/observer.ts';
-import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import type { Recorder } from '../../../lib/status/recorder.ts';
 import { type Routes, serve } from '../../../lib/status/server.ts';
-import { vanishedFiles } from '../../../lib/status/state.ts';
+import { hashOf, vanishedFiles } from '../../../lib/status/status-json.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
-import { versionText } from '../build-info.ts';
-import type { FlagValues } from '../flags.ts';
+import { buildInfo, versionText } from '../build-info.ts';
 import { keptFamilies } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
+import type { Parts } from './beside.ts';
 
 const SHORT_HASH = 12;
-
-export interface Served {
-  readonly flags: FlagValues;
-  readonly log: Logger;
-  readonly status: StatusObserver;
-  readonly recorder: Recorder;
-  readonly host: Pick<Host, 'readText'>;
-  /** Milliseconds between two syncs at the moment. */
-  readonly interval: () => number;
-}
 
 /**
  * Serves metrics, probes and status pages until the agent stops.
  *
+ * @returns takes each round into the metrics
  * @throws {SystemError} if it cannot listen, and no later attempt can succeed
  */
-export async function startServer({ flags, log, status, recorder, host, interval }: Served): Promise<void> {
+export async function startServer({
+  flags,
+  agent,
+  notices,
+  host,
+}: Pick<Parts, 'flags' | 'agent' | 'notices' | 'host'>): Promise<(round: Round) => void> {
+  const { log } = notices;
   const metrics = new Metrics();
-  recorder.attach(metrics);
   const all = routes({
-    status,
+    agent,
     metrics,
     conntrack: () => conntrackTable(host.readText),
-    counts: new PacketCounts(),
+    build: buildInfo(),
     families: keptFamilies(flags),
-    interval,
+    resyncInterval: flags['resync-interval'],
+    dropsInvalid: flags['invalid-packets'] === 'drop',
     version: versionText(SHORT_HASH),
     node: hostname(),
-    configJson: () => configJson(status),
+    configJson: () => configJson(agent.state),
   });
   const listen = async (listener: 'metrics' | 'scrape', what: string, served: Routes) => {
     const flag = `${listener}-bind-address` as const;
     const address = flags[flag];
     if (address === '') return;
-    const notices = new Notices(log);
     // Without the probes, kubelet ends the agent, which has exit code 0 then and nothing else to say.
     let isNoted = false;
     const note = (lines: readonly string[]) =>
@@ -70,7 +63,7 @@ export async function startServer({ flags, log, status, recorder, host, interval
         if (isNoted) note([]);
       },
       onFailure({ message }) {
-        notices.updateWarnings([`${message}; the agent keeps the rules, and tries again to listen`]);
+        notices.warn(flag, [`${message}; the agent keeps the rules, and tries again to listen`]);
         metrics.add('listen_failures_total', { listener });
         isNoted = listener === 'metrics';
         if (isNoted) note([message]);
@@ -84,15 +77,16 @@ export async function startServer({ flags, log, status, recorder, host, interval
   // Percent by which the heap grows until a collection, instead of 300: clients that come and go by the thousand leave
   // more garbage than fits into the manifest's memory limit. Not earlier: V8 refuses all compiled code after it.
   setFlagsFromString('--heap-growing-percent=50');
+  return (round) => countRound(metrics, round, agent.state.dataplane);
 }
 
 /** The body of `/configz`. */
-function configJson(status: StatusObserver): string {
-  const config = status.loaded?.config;
+function configJson(state: State): string {
+  const config = state.valid?.config;
   return prettyJson({
-    hash: status.hash ?? null,
+    hash: hashOf(state) ?? null,
     merged: config === undefined ? null : mergedValue(config),
-    vanished: vanishedFiles(status),
+    vanished: vanishedFiles(state),
     conflicts: (config?.problems ?? []).map(problemValue),
   });
 }

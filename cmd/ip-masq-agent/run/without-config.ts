@@ -1,11 +1,11 @@
 import type { RetryOptions } from '../../../lib/agent/retry.ts';
 import { observeRuleLocation } from '../../../lib/agent/rule-locations.ts';
+import type { ValidConfig } from '../../../lib/agent/state.ts';
 import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
 import { dataplaneOptions, keptFamilies, silentHost } from '../from-flags.ts';
-import { stopSignal } from '../signals.ts';
 
 /** Milliseconds to read the node after an invalid config. */
 const READ_MS = 2_000;
@@ -38,14 +38,29 @@ async function findRulesInUse(
   return found;
 }
 
-/** Whether the node may have rules of the agent. */
-export async function mayHaveRules(flags: FlagValues): Promise<boolean> {
-  return [...(await findRulesInUse(flags)).values()].some((found) => found !== false);
+/**
+ * What stays in use while the config is invalid, as a clause: the last valid config or, before there is one, the node as it is, if
+ * it may have rules of the agent; undefined if there is neither.
+ */
+export async function whatStays(
+  flags: FlagValues,
+  valid: ValidConfig | undefined,
+): Promise<string | undefined> {
+  if (valid !== undefined) {
+    const since = valid.earlier === undefined ? '' : `, of ${valid.earlier.since},`;
+    return `the last valid config${since} stays in use until it is valid again`;
+  }
+  const found = [...(await findRulesInUse(flags)).values()];
+  return found.some((one) => one !== false)
+    ? 'nothing on this node changes until the config is valid'
+    : undefined;
 }
 
 /** The families for which the agent keeps rules, and of which this node certainly has none. */
-export async function familiesWithoutRules(flags: FlagValues): Promise<readonly Family[]> {
-  const retry = { timeoutMs: flags['sync-timeout'], signal: stopSignal, onRetry: () => {} };
+export async function familiesWithoutRules(
+  flags: FlagValues,
+  retry: RetryOptions,
+): Promise<readonly Family[]> {
   const found = await findRulesInUse(flags, retry);
   return keptFamilies(flags).filter((family) => found.get(family) === false);
 }

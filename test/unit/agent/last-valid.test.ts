@@ -8,6 +8,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { LastValidFile, removeLastValid } from '../../../lib/agent/last-valid.ts';
 import type { ConfigFile } from '../../../lib/config/config-file.ts';
+import { Notices } from '../../../lib/log/notices.ts';
 import { capturedLog } from '../../lab/log.ts';
 import { IS_ROOT, NOBODY } from '../../lab/user.ts';
 
@@ -28,14 +29,14 @@ function temporary() {
 async function keep(dir: string, ...configs: (readonly ConfigFile[])[]) {
   const { log, lines } = capturedLog();
   const kept: boolean[] = [];
-  const file = new LastValidFile(dir, log, (isKept) => kept.push(isKept));
-  for (const config of configs) await file.keep(config);
+  const file = new LastValidFile(dir, new Notices(log));
+  for (const config of configs) kept.push(await file.keep(config));
   return { kept, said: lines.map(({ msg }) => `${msg}`).join('\n') };
 }
 
 async function read(dir: string) {
   const { log, lines } = capturedLog();
-  const found = await new LastValidFile(dir, log, () => assert.fail()).read([]);
+  const found = await new LastValidFile(dir, new Notices(log)).read([]);
   return { configFiles: found?.configFiles, said: lines.map(({ msg }) => `${msg}`).join('\n') };
 }
 
@@ -44,7 +45,7 @@ it('keeps the last config only, for nobody else to read, and removes nothing els
   assert.deepEqual(await read(join(state.dir, 'none')), { configFiles: undefined, said: '' });
   assert.deepEqual(await read(state.dir), { configFiles: undefined, said: '' });
   const two = [...NEW, { name: 'ip-masq-b', text: '# \u00e9 \u{1f600} "\\\n' }];
-  assert.deepEqual(await keep(state.dir, [], OLD, OLD, two), { kept: [true, true, true], said: '' });
+  assert.deepEqual(await keep(state.dir, [], OLD, OLD, two), { kept: [true, true, true, true], said: '' });
   assert.deepEqual((await read(state.dir)).configFiles, two);
   assert.deepEqual(fs.readdirSync(state.dir), ['last-valid.json']);
   assert.equal(fs.statSync(state.path).mode & 0o777, 0o600);
@@ -161,12 +162,10 @@ describe('the old config stays, whole, and the next writing succeeds, if', () =>
   it('it could not be written: the same config is written later', async () => {
     using state = temporary();
     fs.mkdirSync(state.path);
-    const kept: boolean[] = [];
-    const file = new LastValidFile(state.dir, capturedLog().log, (isKept) => kept.push(isKept));
-    await file.keep(NEW);
+    const file = new LastValidFile(state.dir, new Notices(capturedLog().log));
+    assert.equal(await file.keep(NEW), false);
     fs.rmdirSync(state.path);
-    await file.keep(NEW);
-    assert.deepEqual(kept, [false, true]);
+    assert.equal(await file.keep(NEW), true);
   });
 
   it('it is larger than what is read', async () => {

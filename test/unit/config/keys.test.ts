@@ -9,7 +9,7 @@ import { CONFLICT_KINDS } from '../../../lib/config/problem.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
 import { mergedValue } from '../../../lib/report/json.ts';
-import { createStatus, pageOf, sync } from '../status/support.ts';
+import { pageOf, synced } from '../status/support.ts';
 import { loadedOf, merge, mergedOf, problemLines } from './support.ts';
 
 /** A value of a key, and another one. */
@@ -97,10 +97,8 @@ for (const key of KEYS) {
 }
 
 function pageWith(config: MergedConfig): string {
-  const status = createStatus();
-  sync(status, config);
   // Not when it was made, not the hash, and not where a value is written.
-  return pageOf(status)
+  return pageOf(synced(config))
     .replaceAll(/\d{4}-\S+Z/g, '')
     .replace(configHash(config), '')
     .replaceAll(/(?:ip-masq-a:1:\d+|built in \(default\))/g, '');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ValidConfig } from '../../../lib/agent/load.ts';
+import type { ValidConfig } from '../../../lib/agent/state.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import type { ConfigOptions, MergedConfig } from '../../../lib/config/config.ts';
 import { DEFAULT_LIMITS } from '../../../lib/config/limits.ts';

@@ -2,15 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseAddress } from '../../../lib/cidr/address.ts';
 import { isIn, parseRange } from '../../../lib/cidr/ranges.ts';
-import {
-  countsText,
-  type FlowEnds,
-  FlowsAgainst,
-  isCounted,
-  type Treatment,
-  treatmentAgainst,
-} from '../../../lib/flows/against.ts';
+import { type FlowEnds, FlowsAgainst, isCounted, treatmentAgainst } from '../../../lib/flows/against.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
+import { countsText, type Treatment } from '../../../lib/policy/flow-counts.ts';
 import { compilePolicy, type FlowPolicy, flowPolicy } from '../../../lib/policy/policy.ts';
 import { mergedOf } from '../config/support.ts';
 import { flowOf } from './support.ts';

@@ -1,25 +1,24 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { CALM, missing } from '../../../lib/agent/out-of-sync.ts';
+import type { FamilyState } from '../../../lib/agent/state.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { problem } from '../../../lib/config/problem.ts';
 import { readiness } from '../../../lib/status/health.ts';
-import { OutOfSync } from '../../../lib/status/out-of-sync.ts';
 import { checksText } from '../../../lib/status/probes.ts';
-import type { FamilyStatus } from '../../../lib/status/status.ts';
+import { familyOf } from './support.ts';
 
-function synced(syncedAt: number): FamilyStatus {
-  const policy = { family: 'IPv4', from: [], entries: [] } as const;
-  return { policy, syncedAt, lastSuccess: 0, lastChange: undefined, lastFound: [], lastVerdicts: undefined };
+function synced(syncedAt: number): FamilyState {
+  return familyOf({ family: 'IPv4', from: [], entries: [] }, { syncedAt });
 }
 
-const CALM = { invalid: undefined, outOfSync: new OutOfSync() };
+const GOOD = { invalid: undefined, outOfSync: CALM, valid: undefined };
 
 describe('readiness', () => {
   it('is missing while the rules are out of sync for long, with the reason', () => {
-    const outOfSync = new OutOfSync();
-    outOfSync.begin('nft changes them', 0);
+    const outOfSync = missing(CALM, 'nft changes them', 0);
     const families = new Map([['IPv4', synced(5_000)]] as const);
-    const checks = readiness({ ...CALM, outOfSync, families }, ['IPv4'], 1000, 5_000);
+    const checks = readiness({ ...GOOD, outOfSync, families }, ['IPv4'], 1000, 5_000);
     assert.match(checksText(checks, false), /^\[-\] rules: nft changes them\nnot ok\n$/);
   });
 
@@ -29,7 +28,7 @@ describe('readiness', () => {
     ['ends after three intervals', new Map([['IPv4', synced(69_999)]]), false],
   ] as const) {
     it(what, () => {
-      const checks = readiness({ ...CALM, families: new Map(families) }, ['IPv4'], 10_000, 100_000);
+      const checks = readiness({ ...GOOD, families: new Map(families) }, ['IPv4'], 10_000, 100_000);
       const states = checks.map(({ isGood }) => isGood);
       assert.deepEqual(states, [true, expected, true]);
     });
@@ -37,7 +36,7 @@ describe('readiness', () => {
 
   it('needs every family that is kept', () => {
     const checks = readiness(
-      { ...CALM, families: new Map([['IPv4', synced(0)]]) },
+      { ...GOOD, families: new Map([['IPv4', synced(0)]]) },
       ['IPv4', 'IPv6'],
       1000,
       0,
@@ -55,7 +54,7 @@ describe('readiness', () => {
   it('is missing while the config is invalid, with the first error', () => {
     const at = { kind: 'whole-file', file: 'ip-masq-a' } as const;
     const error = new InvalidConfigError([problem('syntax', { at, message: 'a', remedy: 'b' })]);
-    const checks = readiness({ ...CALM, invalid: { error, since: 0 }, families: new Map() }, [], 1000, 0);
+    const checks = readiness({ ...GOOD, invalid: { error, since: 0 }, families: new Map() }, [], 1000, 0);
     assert.match(
       checksText(checks, false),
       /^\[-\] config: 1 error in the config since 1970-.* ip-masq-a: .*\nnot ok\n$/,
@@ -63,7 +62,7 @@ describe('readiness', () => {
   });
 
   it('is one word where all is good, and nobody asks for more', () => {
-    const checks = readiness({ ...CALM, families: new Map([['IPv4', synced(0)]]) }, ['IPv4'], 1000, 0);
+    const checks = readiness({ ...GOOD, families: new Map([['IPv4', synced(0)]]) }, ['IPv4'], 1000, 0);
     assert.equal(checksText(checks, false), 'ok\n');
   });
 });

@@ -1,28 +1,67 @@
+import assert from 'node:assert/strict';
 import { buildInfo } from '../../../cmd/ip-masq-agent/build-info.ts';
+import { type FamilyState, Knowledge, type State } from '../../../lib/agent/state.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import type { VerdictChanges } from '../../../lib/policy/changes.ts';
-import { compilePolicy } from '../../../lib/policy/policy.ts';
-import { StatusObserver } from '../../../lib/status/observer.ts';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
+import { setFacts } from '../../../lib/status/facts.ts';
+import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
 import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { Recorder } from '../../../lib/status/recorder.ts';
-import type { Status } from '../../../lib/status/status.ts';
 import { statusPage } from '../../../lib/status/status-page.ts';
 import { loadedOf } from '../config/support.ts';
 
-export function createStatus(): StatusObserver {
-  return new StatusObserver(new Recorder(), buildInfo());
+export const ABOUT = {
+  build: buildInfo(),
+  families: ['IPv4'],
+  resyncInterval: 30_000,
+  dropsInvalid: false,
+} as const;
+
+const DATAPLANE: Partial<Dataplane> = { name: 'fake', ruleCount: ({ entries }) => entries.length + 100 };
+
+/** A family that is in sync with a policy. */
+export function familyOf(policy: Policy, more: Partial<FamilyState> = {}): FamilyState {
+  const dataplane = DATAPLANE as Dataplane;
+  const times = { syncedAt: performance.now(), lastSync: Date.now(), lastChange: undefined };
+  return { policy, dataplane, generation: 1, ...times, lastFound: [], lastVerdicts: undefined, ...more };
 }
 
-/** Tells the status of a config that was loaded and brought into the kernel, for IPv4. */
-export function sync(status: StatusObserver, config: MergedConfig, verdicts?: VerdictChanges): void {
-  status.onLoad(loadedOf(config, config.problems));
+/** A state, with what it is to say besides nothing. */
+export function stateOf(known: Partial<State> = {}): State {
+  const agent = new Knowledge();
+  agent.set(known);
+  return agent.state;
+}
+
+/** The state after a config that was read and brought into the kernel, for IPv4. */
+export function synced(config: MergedConfig, more: Partial<FamilyState> = {}): State {
+  const valid = loadedOf(config, config.problems);
   const policy = compilePolicy(config, 'IPv4');
-  const trigger = { reason: 'start', since: 0 } as const;
-  status.onSync({ policy, plan: undefined, verdicts, drifted: false, trigger, duration: 0 });
+  return stateOf({ valid, reading: valid, families: new Map([['IPv4', familyOf(policy, more)]]) });
 }
 
-export function pageOf(status: Status, counts = new PacketCounts()): string {
-  const interval = () => status.loaded?.config?.resyncInterval?.value ?? 30_000;
-  const about = { families: ['IPv4'], interval, version: 'ip-masq-agent 1.2.3', node: 'node-1' } as const;
-  return statusPage({ status, counts, ...about });
+export function pageOf(state: State, counts = new PacketCounts()): string {
+  return statusPage({ ...ABOUT, state, counts, version: 'ip-masq-agent 1.2.3', node: 'node-1' });
+}
+
+/** What metrics say. */
+export function readerOf(metrics: Metrics) {
+  const series = async (name: string): Promise<readonly string[]> => {
+    const lines = (await metrics.text()).split('\n');
+    return lines.filter((line) => new RegExp(`^${METRIC_PREFIX}${name}[{ ]`).test(line));
+  };
+  /** Of the only series with these labels; undefined where there is none. */
+  const value = async (name: string, ...labels: readonly string[]): Promise<number | undefined> => {
+    const found = (await series(name)).filter((line) => labels.every((label) => line.includes(label)));
+    assert.ok(found.length <= 1, `several: ${found}`);
+    return found[0] === undefined ? undefined : Number(found[0].split(' ').at(-1));
+  };
+  return { series, value };
+}
+
+/** What the metrics of a state say. */
+export function factsOf(state: State) {
+  const metrics = new Metrics();
+  setFacts(metrics, state, ABOUT);
+  return readerOf(metrics);
 }

@@ -1,0 +1,181 @@
+import { leftoverRemoval } from '../../../lib/agent/leftovers.ts';
+import type { Round } from '../../../lib/agent/loop.ts';
+import { failureText, oneAtATime } from '../../../lib/agent/one-at-a-time.ts';
+import type { Reasons } from '../../../lib/agent/reasons.ts';
+import { intervalOf, type Knowledge, policiesInKernel } from '../../../lib/agent/state.ts';
+import { watchAddresses, watchKernel } from '../../../lib/agent/watch-node.ts';
+import type { Host } from '../../../lib/dataplane/host.ts';
+import type { Netlink } from '../../../lib/dataplane/netlink.ts';
+import { watchedTables } from '../../../lib/dataplane/open.ts';
+import type { FlowWatch } from '../../../lib/flows/watch.ts';
+import type { Notices } from '../../../lib/log/notices.ts';
+import { collectGarbageSoon } from '../../../lib/node/collect-garbage.ts';
+import { localKey, usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
+import { areCompiledFor } from '../../../lib/policy/policy.ts';
+import { SystemError } from '../../../lib/text/error.ts';
+import type { FlagValues } from '../flags.ts';
+import { dataplaneOptions, keptFamilies, podFinder, silentHost } from '../from-flags.ts';
+import { stopSignal } from '../signals.ts';
+
+/** What the loop, and what goes on beside it, work with. */
+export interface Parts {
+  readonly flags: FlagValues;
+  readonly agent: Knowledge;
+  readonly reasons: Reasons;
+  readonly notices: Notices;
+  readonly host: Host;
+  readonly netlink: Netlink;
+}
+
+/** Takes each round that has synced. */
+type Beside = (round: Round) => void;
+
+/** Nothing tells when foreign rules and routes change, so they are read again after this time. */
+const READ_AGAIN_MS = 300_000;
+
+/** Begins, after the first sync, what goes on beside the loop: sources of reasons, and readings of the node. */
+export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
+  const { flags, agent, notices } = parts;
+  const { readSuspects } = await import('../../../lib/foreign/read-suspects.ts');
+  const { suspectDetails, suspectText } = await import('../../../lib/foreign/suspects.ts');
+  const suspects = async () => {
+    const { dataplane } = agent.state;
+    const own = {
+      families: keptFamilies(flags),
+      ownChain: flags['masq-chain'],
+      iptables: dataplane?.iptables,
+    };
+    const found = await readSuspects(silentHost(flags), own);
+    const texts = found.suspects.map((one) => [suspectText(one), ...suspectDetails(one)].join('. '));
+    agent.set({ suspects: { suspects: texts, unread: found.unread } });
+    return [...found.suspects.map(suspectText), ...found.unread.map((what) => `not read: ${what}`)];
+  };
+  const flows = await watchFlows(parts, suspects);
+  const leftovers = leftoverRemoval(leftoverOptions(parts), () => flows?.read('change'));
+  const readNode = oneAtATime<void>(async () => {
+    await suspects();
+    await readPodRoutes(parts);
+  }, notices.log);
+  watchOwnAddresses(parts, flows);
+  if (flags['to-ports'].length > 0 && policiesInKernel(agent.state).some(({ from }) => from.length === 0))
+    notices.log.info(NODE_PORTS);
+  return [
+    kernelWatch(parts),
+    readsFlows(flags, flows),
+    changedOrDue(leftovers),
+    changedOrDue(readNode),
+    (round) => isChange(round) && collectGarbageSoon(),
+  ];
+}
+
+function isChange({ syncs }: Round): boolean {
+  return syncs.some(({ found }) => found !== undefined);
+}
+
+/** Does it after the first round, after each that has changed rules, and when it was not done for long. */
+function changedOrDue(job: () => void): Beside {
+  let doneAt = Number.NEGATIVE_INFINITY;
+  return (round) => {
+    const now = performance.now();
+    if (!isChange(round) && now - doneAt < READ_AGAIN_MS) return;
+    doneAt = now;
+    job();
+  };
+}
+
+/** Watches the agent's tables and chains, from when the dataplane is one of which events tell. */
+function kernelWatch({ flags, agent, reasons, netlink }: Parts): Beside {
+  let isWatched = false;
+  return () => {
+    if (isWatched || !agent.state.dataplane?.hearsChanges) return;
+    isWatched = true;
+    const interval = () => intervalOf(agent.state, flags['resync-interval']);
+    void watchKernel(netlink, watchedTables(dataplaneOptions(flags)), reasons, interval, stopSignal);
+  };
+}
+
+function watchOwnAddresses({ flags, agent, reasons, notices }: Parts, flows: FlowWatch | undefined): void {
+  let known: string | undefined;
+  const areCurrent = (): boolean => {
+    try {
+      const now = localKey();
+      if (known !== undefined && known !== now) flows?.onChange();
+      known = now;
+      return areCompiledFor(usableSourceAddresses(), agent.state.policies);
+    } catch (error) {
+      // The round reads them again, and tells of a failure.
+      if (!(error instanceof SystemError)) throw error;
+      return false;
+    }
+  };
+  const interval = () => intervalOf(agent.state, flags['resync-interval']);
+  void watchAddresses(areCurrent, reasons, notices, interval, stopSignal);
+}
+
+/** Watches for flows against the policy, and for ports that run out; undefined if that is off. */
+async function watchFlows(
+  { flags, agent, notices }: Parts,
+  readSuspects: () => Promise<readonly string[]>,
+): Promise<FlowWatch | undefined> {
+  const mode = flags['stale-flows'];
+  if (mode === 'off') return undefined;
+  const { FlowWatch } = await import('../../../lib/flows/watch.ts');
+  const options = {
+    mode,
+    families: keptFamilies(flags),
+    toPorts: flags['to-ports'],
+    accepted: flags['accept-masqueraded'],
+    readSuspects,
+  };
+  const flows = new FlowWatch(options, agent, notices);
+  process.on('SIGHUP', () => flows.readAgain());
+  return flows;
+}
+
+function readsFlows(flags: FlagValues, flows: FlowWatch | undefined): Beside {
+  let isFirst = true;
+  return (round) => {
+    // What a run with --stale-flows=report has counted is deleted now, although nothing has changed.
+    const isNew = isFirst && (isChange(round) || flags['stale-flows'] === 'delete-udp');
+    if (isNew) flows?.read('change');
+    else if (isFirst || isChange(round)) flows?.read(effectOf(round));
+    isFirst = false;
+  };
+}
+
+/** What a round has done to verdicts. */
+function effectOf({ syncs }: Round): 'change' | 'repair' | 'nothing' {
+  const isNew = syncs.some(({ verdicts }) => verdicts?.hadNoEffect || (verdicts?.lines.length ?? 0) > 0);
+  if (!isNew) return 'nothing';
+  return syncs.some(({ drifted }) => drifted) ? 'repair' : 'change';
+}
+
+/** Reads the routes to pods that the policies masquerade, and warns of them once for each range. */
+async function readPodRoutes({ flags, agent, notices }: Parts): Promise<void> {
+  const { log } = notices;
+  const policies = policiesInKernel(agent.state);
+  try {
+    const found = await podFinder(flags)(policies, agent.state.valid?.config.configFileNames ?? []);
+    const count = (family: string) =>
+      found.reduce((sum, one) => sum + (one.family === family ? one.routes : 0), 0);
+    agent.set({ podRoutes: new Map(policies.map(({ family }) => [family, count(family)])) });
+    const tell = found.map(({ family, range, message, evidence, remedy }) => {
+      const warn = () => log.warn({ family, routes: evidence }, `${family}: ${message}; ${remedy}`);
+      return [range.text, warn] as const;
+    });
+    notices.update('routes to pods', new Map(tell));
+  } catch (error) {
+    agent.set({ podRoutes: undefined });
+    const text = `routes to pods not read: ${failureText(error)}`;
+    notices.update('routes to pods', new Map([[text, () => log.info(text)]]));
+  }
+}
+
+export function leftoverOptions({ flags, agent, notices, host }: Parts) {
+  // In legacy mode netlink is for what is beside the agent's work alone.
+  const others = agent.state.dataplane?.hearsChanges ? host : silentHost(flags);
+  return { dataplane: dataplaneOptions(flags), host: others, agent, notices, signal: stopSignal };
+}
+
+const NODE_PORTS =
+  "--to-ports also changes the ports of the node's own connections to the outside, such as mounts of NFS from ports below 1024; to leave these alone, list the ranges of pods in masqueradeFromCIDRs";

@@ -1,0 +1,104 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { ConfigOptions } from '../config/config.ts';
+import { byteOrder, type ConfigFile, vanishedText } from '../config/config-file.ts';
+import { InvalidConfigError } from '../config/invalid-config.ts';
+import { emptyFilesOf, type LoadedConfig, loadConfig, mergeConfigFiles } from '../config/load.ts';
+import { formatProblem } from '../config/problem.ts';
+import { mayBeVolume } from '../config/read.ts';
+import type { Logger } from '../log/log.ts';
+import { printable } from '../text/escape.ts';
+import { logConfig } from './log-changes.ts';
+import { type ConfigState, clockTime, type EarlierConfig, type ValidConfig } from './state.ts';
+
+export interface ReaderOptions {
+  readonly configDir: string;
+  readonly config: ConfigOptions;
+  /** Milliseconds between two readings, if no config file says otherwise. */
+  readonly resyncInterval: number;
+  /** Milliseconds for which a config file that has vanished keeps its last text. */
+  readonly graceMs?: number;
+}
+
+/** Reads the config files, and logs the config and its problems if they are not the same as before. */
+export async function readConfig(
+  { configDir, config: options, graceMs = 0 }: ReaderOptions,
+  before: ConfigState,
+  log: Logger,
+): Promise<ConfigState> {
+  const readAt = performance.now();
+  let { vanished } = before;
+  // After a restart, what is not there is not there.
+  const own = before.valid?.earlier === undefined ? before.valid : undefined;
+  const reading = await loadConfig(configDir, options, before.reading, (found) => {
+    const gone = filesBesides(found, own, options.requiredFiles);
+    vanished = missed(gone, found, before.vanished, graceMs, log);
+    const kept = gone.filter(({ name }) => (vanished.get(name) ?? 0) > performance.now());
+    return [...found, ...kept].toSorted((a, b) => byteOrder(a.name, b.name));
+  });
+  const { reading: last, invalid } = before;
+  if (!isDeepStrictEqual([reading.config, reading.problems], [last?.config, last?.problems]))
+    logConfig(log, reading, mayBeVolume(configDir));
+  if (!isValid(reading)) {
+    // Until there is another valid config, the last one has all its files.
+    const error = new InvalidConfigError(reading.problems, reading.configFiles);
+    return { ...before, reading, readAt, vanished, invalid: { error, since: invalid?.since ?? Date.now() } };
+  }
+  if (invalid !== undefined) log.info('the config is valid again');
+  const names = new Set(reading.configFiles.map(({ name }) => name));
+  vanished = new Map([...vanished].filter(([name]) => names.has(name)));
+  return { reading, readAt, valid: reading, lastValid: Date.now(), vanished, invalid: undefined };
+}
+
+function isValid(loaded: LoadedConfig): loaded is ValidConfig {
+  return loaded.config !== undefined;
+}
+
+/** The config files of the reading that are not found. One that sets no key leaves nothing behind. */
+function filesBesides(
+  found: readonly ConfigFile[],
+  reading: LoadedConfig | undefined,
+  required: readonly string[],
+): readonly ConfigFile[] {
+  const there = new Set([...required, ...found.map(({ name }) => name)]);
+  const empty = new Set(reading && emptyFilesOf(reading));
+  return (reading?.configFiles ?? []).filter(({ name }) => !there.has(name) && !empty.has(name));
+}
+
+/**
+ * Until when the last texts of files that are gone apply, so that a ConfigMap which somebody has pruned by mistake does not change
+ * what happens to packets at once.
+ */
+function missed(
+  gone: readonly ConfigFile[],
+  found: readonly ConfigFile[],
+  before: ReadonlyMap<string, number>,
+  graceMs: number,
+  log: Logger,
+): ReadonlyMap<string, number> {
+  const end = performance.now() + graceMs;
+  for (const { name: file } of found)
+    if (before.has(file)) log.info({ file }, `${printable(file)} is there again`);
+  for (const { name: file } of graceMs === 0 ? [] : gone)
+    if (!before.has(file))
+      log.warn(
+        { file },
+        `${printable(vanishedText(file, clockTime(end)))}, or until the agent restarts (--vanished-grace): restore its ConfigMap or key or, if it is to go, put a file in its place that contains only {}`,
+      );
+  return new Map(gone.map(({ name }) => [name, before.get(name) ?? end]));
+}
+
+/** The config that an earlier run has kept; undefined if it is not valid with these flags. */
+export function restoredConfig(
+  earlier: EarlierConfig,
+  options: ConfigOptions,
+  log: Logger,
+): ValidConfig | undefined {
+  const { configFiles, since } = earlier;
+  const { config, ...merged } = mergeConfigFiles(configFiles, options);
+  if (config !== undefined)
+    return { ...merged, config, earlier, configFiles, readProblems: [], projected: false };
+  const [first] = merged.problems;
+  const text = first === undefined ? '' : formatProblem(first);
+  log.warn(`the last valid config, of ${since}, is not valid with these flags: ${text}`);
+  return undefined;
+}

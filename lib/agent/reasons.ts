@@ -1,0 +1,171 @@
+import { addAbortListener } from 'node:events';
+import type { Family } from '../cidr/address.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Events, TableChange } from '../netlink/watch.ts';
+import { resyncAt, type State } from './state.ts';
+
+/**
+ * Why a round happens. `kernel`: another program may have changed the agent's rules, because events of nf_tables say so or
+ * were lost, the watch has just begun, or the last round did not end in sync; the round shows whether there is drift.
+ * `addresses`: the node's addresses have changed.
+ */
+export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'kernel' | 'addresses';
+
+/** Whether a round for this reason reads the config files. The other reasons concern the node alone. */
+export function needsConfig(reason: SyncReason): boolean {
+  return reason !== 'kernel' && reason !== 'addresses';
+}
+
+/** The reasons of a round: the first of those that ask for most, and who may have changed the agent's rules. */
+export interface Trigger {
+  readonly reason: SyncReason;
+  /** When it came, in milliseconds of performance.now(). */
+  readonly since: number;
+  /** The programs that may have changed the agent's rules, as the kernel names them. */
+  readonly by?: readonly string[] | undefined;
+}
+
+/** What the state says about the next round. Times are those of performance.now(). */
+export interface Schedule {
+  /** When the config files are read again without a reason. */
+  readonly resyncAt: number;
+  /** When the pause after the last round ends; changes of the kernel wait for it. */
+  readonly pauseEndsAt: number;
+  /** When the last round has ended without the kernel in sync; undefined if it is, or may be. */
+  readonly outOfSyncAt?: number | undefined;
+  /** The generations of nf_tables that the last round has found in sync. */
+  readonly covered?: ReadonlyMap<Family, number | undefined>;
+  /** How the kernel names the tools of the agent. */
+  readonly ownTools?: readonly string[];
+}
+
+/** From the first event of the kernel to the round: the changes of a burst lead to one. */
+const BURST_MS = 50;
+
+/** The pause after a round is so many times as long: however many changes other programs make, rounds take a small part of a core. */
+const PAUSE_TIMES = 10;
+const LONGEST_PAUSE_MS = 2_000;
+
+/** Many programs may act before there is a round: those of so many changes are named. */
+const MOST_NAMED = 8;
+
+/** The kernel tells so many characters of the name of a process. */
+const NAME_LENGTH = 15;
+
+export function scheduleOf(state: State, resyncInterval: number): Schedule {
+  const { round, families, dataplane } = state;
+  const { endedAt = Number.NEGATIVE_INFINITY, duration = 0, inSync = true } = round ?? {};
+  return {
+    resyncAt: resyncAt(state, resyncInterval),
+    pauseEndsAt: endedAt + Math.min(PAUSE_TIMES * duration, LONGEST_PAUSE_MS),
+    // Nobody may tell of the change that the round has met.
+    outOfSyncAt: inSync ? undefined : endedAt,
+    covered: new Map(Array.from(families, ([family, { generation }]) => [family, generation])),
+    ownTools: ownTools(dataplane?.iptables),
+  };
+}
+
+/** The processes that the agent starts to write its rules. */
+function ownTools(iptables: Dataplane['iptables']): readonly string[] {
+  const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
+  return (tools ?? []).map((tool) => tool.slice(0, NAME_LENGTH));
+}
+
+/** A change of the rules of a family, and its generation of nf_tables. */
+interface Change {
+  readonly family: Family;
+  readonly id: number;
+  /** Undefined of one of many programs. */
+  readonly program: string | undefined;
+}
+
+/**
+ * The reasons for the next round, which sources add. An event tells that something may have changed, not what: all that come
+ * before the round begins lead to one.
+ */
+export class Reasons {
+  readonly #since = new Map<Exclude<SyncReason, 'kernel' | 'resync'>, number>();
+  /** The last change of each family by each program that is named, and by all others together. */
+  readonly #changes = new Map<string, Change>();
+  #changedAt: number | undefined;
+  /** Whether changes of the kernel were lost. */
+  #isBlind = false;
+  #wake = (): void => {};
+
+  constructor() {
+    this.add('start');
+  }
+
+  add(reason: Exclude<SyncReason, 'kernel' | 'resync'>): void {
+    if (!this.#since.has(reason)) this.#since.set(reason, performance.now());
+    this.#wake();
+  }
+
+  /** Adds changes of nf_tables, which are a reason unless the last round has covered them. */
+  addChanges({ items, lost }: Events<TableChange>): void {
+    this.#changedAt ??= performance.now();
+    this.#isBlind ||= lost;
+    for (const { id, process: program, touched } of items)
+      for (const { family } of touched) {
+        const key = `${family} ${program}`;
+        const isNamed = this.#changes.has(key) || this.#changes.size < MOST_NAMED;
+        if (isNamed) this.#changes.set(key, { family, id, program });
+        else this.#changes.set(family, { family, id, program: undefined });
+      }
+    this.#wake();
+  }
+
+  /** Waits until there is a reason, and takes all; undefined after the signal. */
+  async take(schedule: Schedule, signal: AbortSignal): Promise<Trigger | undefined> {
+    while (!signal.aborted) {
+      const changes = this.#uncovered(schedule);
+      if (changes.length === 0 && !this.#isBlind) this.#changedAt = undefined;
+      const trigger = this.#due(schedule);
+      if (typeof trigger === 'number') {
+        await this.#sleep(Math.max(0, trigger - performance.now()), signal);
+        continue;
+      }
+      this.#since.clear();
+      this.#changes.clear();
+      [this.#isBlind, this.#changedAt] = [false, undefined];
+      const names = [...new Set(changes.flatMap(({ program }) => program ?? []))];
+      // Another program may have used the same tool as the agent.
+      const foreign = names.filter((name) => !schedule.ownTools?.includes(name));
+      return { ...trigger, by: foreign.length > 0 ? foreign : names };
+    }
+    return undefined;
+  }
+
+  /** The trigger that is due, or when the next one is. */
+  #due({ resyncAt, pauseEndsAt, outOfSyncAt }: Schedule): Trigger | number {
+    const given = [...this.#since];
+    // A reading of the config files includes a reading of the kernel.
+    const first = given.find(([reason]) => needsConfig(reason)) ?? given[0];
+    if (first !== undefined) return { reason: first[0], since: first[1] };
+    const now = performance.now();
+    // A program that changes the rules all the time must not put off the reading of the config files.
+    if (now >= resyncAt) return { reason: 'resync', since: now };
+    const never = Number.POSITIVE_INFINITY;
+    const since = Math.min(this.#changedAt ?? never, outOfSyncAt ?? never);
+    const dueAt = Math.max(since + BURST_MS, pauseEndsAt);
+    return now >= dueAt ? { reason: 'kernel', since } : Math.min(dueAt, resyncAt);
+  }
+
+  /** The changes that no round has covered. */
+  #uncovered({ covered }: Schedule): readonly Change[] {
+    return [...this.#changes.values()].filter(({ family, id }) => {
+      const last = covered?.get(family);
+      // Generations have 32 bits, and begin again at 0.
+      return last === undefined || ((id - last) | 0) > 0;
+    });
+  }
+
+  async #sleep(ms: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    using _ = addAbortListener(signal, () => resolve());
+    const timer = setTimeout(resolve, ms);
+    this.#wake = resolve;
+    await promise;
+    clearTimeout(timer);
+  }
+}

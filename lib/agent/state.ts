@@ -1,0 +1,184 @@
+import type { MergedConfig } from '../config/config.ts';
+import type { ConfigFile } from '../config/config-file.ts';
+import type { InvalidConfigError } from '../config/invalid-config.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { VerdictChanges } from '../policy/changes.ts';
+import type { FlowCount } from '../policy/flow-counts.ts';
+import type { Family, Policy } from '../policy/policy.ts';
+import { CALM, type OutOfSync } from './out-of-sync.ts';
+
+/**
+ * What the agent knows: one value, which is replaced and never changed. The loop reads it and says what follows; what runs beside
+ * the loop adds what it has read. Metrics, probes, pages and `status` are computed from it when they are asked for.
+ *
+ * A name that ends in `At` is a time in milliseconds of performance.now(), which does not change if the clock of the node is set.
+ * `since` and `last…` are times of Date.now(), for people.
+ */
+export interface State extends ConfigState {
+  /** Whether this process has the lock of the network namespace, or goes on without it; undefined before the lock is asked for. */
+  readonly lock: 'taken' | 'unavailable' | undefined;
+  /** How often the lock could not be taken. */
+  readonly lockFailures: number;
+  /** Whether netlink works; undefined before it is used. */
+  readonly netlink: 'works' | 'fails' | undefined;
+  /** Where the rules are kept; undefined before that is decided. */
+  readonly dataplane: Dataplane | undefined;
+  /** The policies of the families that the agent keeps, and the config that they are compiled from; none before there is one. */
+  readonly policies: readonly Policy[];
+  readonly compiledFrom: MergedConfig | undefined;
+  /** What the kernel holds, by family, as the last round has left it. */
+  readonly families: ReadonlyMap<Family, FamilyState>;
+  /** The last round that has synced. */
+  readonly round:
+    | { readonly endedAt: number; readonly duration: number; readonly inSync: boolean }
+    | undefined;
+  /** For how long the kernel has not held the policies. */
+  readonly outOfSync: OutOfSync;
+  /** Where this process has removed rules of an earlier run: what comes back there is another agent's. */
+  readonly cleared: ReadonlySet<string>;
+  /** Whether the state directory holds the config in use; undefined if there is no such directory. */
+  readonly isConfigKept: boolean | undefined;
+  /** The last reading of connection tracking; undefined if there is none, or it has failed. */
+  readonly flows: FlowsReading | undefined;
+  /** What else does NAT on the node, in the order of packets; undefined before it is read. */
+  readonly suspects: SuspectTexts | undefined;
+  /** Routes to pods that the policies masquerade, by family; undefined if they cannot be read. */
+  readonly podRoutes: ReadonlyMap<Family, number> | undefined;
+}
+
+/** What the agent knows of the config files. */
+export interface ConfigState {
+  /** The last reading, valid or not; undefined before the first. */
+  readonly reading: LoadedConfig | undefined;
+  readonly readAt: number;
+  /** The config in use: of the last reading without errors, or of an earlier run of the agent; undefined if there is neither. */
+  readonly valid: ValidConfig | undefined;
+  /** The last reading without errors. */
+  readonly lastValid: number | undefined;
+  /** The files of the valid config that are gone, and the times at which their last texts cease to apply. */
+  readonly vanished: ReadonlyMap<string, number>;
+  /** The errors of the last reading; undefined if it has none. */
+  readonly invalid: InvalidConfig | undefined;
+}
+
+export interface ValidConfig extends LoadedConfig {
+  readonly config: MergedConfig;
+  /** Undefined if this run has read it. */
+  readonly earlier?: EarlierConfig;
+}
+
+/** The last valid config of an earlier run of the agent on this node. */
+export interface EarlierConfig {
+  readonly configFiles: readonly ConfigFile[];
+  /** When it was written, as in RFC 3339. */
+  readonly since: string;
+  /** The families of which this node certainly has no rules. */
+  readonly families: readonly Family[];
+}
+
+export interface InvalidConfig {
+  readonly error: InvalidConfigError;
+  /** The first such reading after a valid one. */
+  readonly since: number;
+}
+
+export interface FamilyState {
+  /** The policy that this process has applied last, and where. */
+  readonly policy: Policy;
+  readonly dataplane: Dataplane;
+  /** The generation of nf_tables in which the kernel held it; undefined if it did not, or the dataplane cannot tell. */
+  readonly generation: number | undefined;
+  /** The last sync that has ended in sync; undefined before there is one. */
+  readonly syncedAt: number | undefined;
+  readonly lastSync: number | undefined;
+  /** The last change of the rules, and how the kernel differed then. */
+  readonly lastChange: number | undefined;
+  readonly lastFound: readonly string[];
+  /** The last change after which packets get another verdict. */
+  readonly lastVerdicts: (VerdictChanges & { readonly at: number }) | undefined;
+}
+
+interface FlowsReading {
+  /** As Date.now() says it. */
+  readonly at: number;
+  /** Connections that the kernel treats otherwise than the policy says. */
+  readonly counts: readonly FlowCount[];
+  /** A few of them, as text. */
+  readonly examples: readonly string[];
+  /** The highest share of ports in use, by family, from 0 to 1; undefined if they were not counted. */
+  readonly portUsage: ReadonlyMap<Family, number> | undefined;
+  /** Whether rules or addresses have changed since. */
+  readonly isOutdated?: boolean;
+}
+
+interface SuspectTexts {
+  readonly suspects: readonly string[];
+  /** What could not be read. */
+  readonly unread: readonly string[];
+}
+
+/** Milliseconds after the end of a grace. */
+const SOON_MS = 100;
+
+export const NO_CONFIG: ConfigState = {
+  reading: undefined,
+  readAt: Number.NEGATIVE_INFINITY,
+  valid: undefined,
+  lastValid: undefined,
+  vanished: new Map(),
+  invalid: undefined,
+};
+
+const NOTHING: State = {
+  ...NO_CONFIG,
+  lock: undefined,
+  lockFailures: 0,
+  netlink: undefined,
+  dataplane: undefined,
+  policies: [],
+  compiledFrom: undefined,
+  families: new Map(),
+  round: undefined,
+  outOfSync: CALM,
+  cleared: new Set(),
+  isConfigKept: undefined,
+  flows: undefined,
+  suspects: undefined,
+  podRoutes: undefined,
+};
+
+/** Holds the state: the only thing that changes. */
+export class Knowledge {
+  #state = NOTHING;
+
+  get state(): State {
+    return this.#state;
+  }
+
+  set(known: Partial<State>): void {
+    this.#state = { ...this.#state, ...known };
+  }
+}
+
+/** The policies that the kernel got in the last round. */
+export function policiesInKernel({ families }: State): readonly Policy[] {
+  return Array.from(families.values(), ({ policy }) => policy);
+}
+
+/** A time of performance.now(), as in RFC 3339. */
+export function clockTime(at: number): string {
+  return new Date(performance.timeOrigin + at).toISOString();
+}
+
+/** Milliseconds between two readings. */
+export function intervalOf({ valid }: Pick<ConfigState, 'valid'>, resyncInterval: number): number {
+  return valid?.config.resyncInterval?.value ?? resyncInterval;
+}
+
+/** When to read the config files again, if nothing changes. */
+export function resyncAt(state: ConfigState, resyncInterval: number): number {
+  const { readAt, vanished } = state;
+  const ends = [...vanished.values()].filter((at) => at > readAt);
+  return Math.min(readAt + intervalOf(state, resyncInterval), ...ends.map((at) => at + SOON_MS));
+}

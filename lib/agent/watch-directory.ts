@@ -1,0 +1,77 @@
+import { existsSync, type FSWatcher, statSync, watch } from 'node:fs';
+import { basename, join } from 'node:path';
+import { isConfigFileName } from '../config/config-file.ts';
+import { DATA_LINK } from '../config/read.ts';
+import type { Notices } from '../log/notices.ts';
+import { errorCode, errorMessage } from '../text/error.ts';
+
+/** How long no file of a plain directory may change before all are read: there can be very many events, of one change each. */
+const QUIET_MS = 100;
+
+/**
+ * Watches the directory itself, because kubelet replaces the files at each swap. In a projected volume only the swap of `..data`
+ * is an event.
+ *
+ * @returns watches, unless that is done. To be called before each reading: if there can be no watch, it is lost, or another
+ * directory has the name now, it tries again
+ */
+export function directoryWatch(
+  path: string,
+  onChange: () => void,
+  notices: Notices,
+  signal: AbortSignal,
+): () => void {
+  // Otherwise an event of the directory itself has no name, or the name of any directory.
+  const dir = path.replace(/(?<=.)(?:\/+\.?)+$/, '');
+  let current: FSWatcher | undefined;
+  /** What tells the watched directory from another one of its name. */
+  let watched: string | undefined;
+
+  const warn = (error: unknown): void => {
+    const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
+    const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
+    const text = `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`;
+    notices.warn('watch of the config directory', [text]);
+  };
+  const open = (id: string): void => {
+    let quiet: NodeJS.Timeout | undefined;
+    current?.close();
+    const watcher = watch(dir, { signal })
+      .on('change', (_, name) => {
+        const isItself = name === null || name === basename(dir);
+        // The directory itself was moved or removed, or a file has its name.
+        if (isItself) watcher.close();
+        const isFile = () => isConfigFileName(String(name)) && !existsSync(join(dir, DATA_LINK));
+        if (isItself || name === DATA_LINK) onChange();
+        else if (isFile()) {
+          clearTimeout(quiet);
+          quiet = setTimeout(onChange, QUIET_MS);
+        }
+      })
+      .on('close', () => {
+        clearTimeout(quiet);
+        if (current === watcher) watched = undefined;
+      })
+      .on('error', (error) => {
+        watcher.close();
+        warn(error);
+      });
+    [current, watched] = [watcher, id];
+  };
+  return () => {
+    try {
+      const { dev, ino, birthtimeNs } = statSync(dir, { bigint: true });
+      // A file system may give a new directory the number of one that is gone.
+      const id = `${dev} ${ino} ${birthtimeNs}`;
+      if (id === watched) return;
+      if (watched !== undefined)
+        notices.log.info(
+          'the config directory is another one now, and no event told of it; the agent watches the new one',
+        );
+      open(id);
+      notices.warn('watch of the config directory', [], 'watching the config directory again');
+    } catch (error) {
+      warn(error);
+    }
+  };
+}

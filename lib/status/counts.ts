@@ -1,0 +1,77 @@
+import type { Round } from '../agent/loop.ts';
+import { type Dataplane, DIFFERENCES, type EntryCount } from '../dataplane/dataplane.ts';
+import type { Family } from '../policy/policy.ts';
+import type { Origin } from '../text/origin.ts';
+import type { Metrics } from './metrics.ts';
+
+/** Adds what a round has done to the counters. Those that begin with zero are there at once, or rate() misses the first event. */
+export function countRound(metrics: Metrics, round: Round, dataplane: Dataplane | undefined): void {
+  const { config, retries, syncs, trigger, inSync } = round;
+  for (const result of ['valid', 'invalid'] as const)
+    metrics.add('config_loads_total', { result }, config === result ? 1 : 0);
+  for (const reason of ['busy', 'raced', 'exhausted'] as const)
+    metrics.add('sync_retries_total', { reason }, retries.filter(({ failure }) => failure === reason).length);
+  const waits = retries.filter(({ failure }) => failure === 'busy');
+  metrics.add(
+    'lock_wait_seconds_total',
+    {},
+    waits.reduce((sum, { ms }) => sum + ms / 1000, 0),
+  );
+  const seconds = round.took / 1000;
+  for (const { family, found, drifted } of syncs) {
+    beginAtZero(metrics, family, dataplane);
+    // An event of the kernel after which nothing differs is not a sync.
+    if (!inSync || (found === undefined && trigger.reason === 'kernel')) continue;
+    metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
+    metrics.observe('sync_duration_seconds', { family }, seconds);
+    if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, seconds);
+    if (!drifted) continue;
+    metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
+    for (const one of found ?? []) metrics.add('drift_differences_total', { family, found: one });
+  }
+}
+
+function beginAtZero(metrics: Metrics, family: Family, dataplane: Dataplane | undefined): void {
+  for (const result of ['changed', 'unchanged']) metrics.add('syncs_total', { family, result }, 0);
+  for (const program of PROGRAMS) metrics.add('drift_repairs_total', { family, program }, 0);
+  const differences = DIFFERENCES[dataplane?.iptables === undefined ? 'nftables' : 'iptables'];
+  for (const found of differences) metrics.add('drift_differences_total', { family, found }, 0);
+}
+
+const PROGRAMS = ['iptables', 'iptables-restore', 'nft', 'other', 'several', 'unknown'] as const;
+
+/** The label for programs, of which the kernel tells the first 15 characters of the name. */
+function programLabel([first, ...more]: readonly string[] = []): (typeof PROGRAMS)[number] {
+  if (first === undefined) return 'unknown';
+  if (more.length > 0) return 'several';
+  const name = first.replace(/^ip6?tables(?:-nft)?(?:-(r).*)?$/, (_, restore) =>
+    restore === undefined ? 'iptables' : 'iptables-restore',
+  );
+  return PROGRAMS.slice(0, 3).find((one) => one === name) ?? 'other';
+}
+
+const COUNTED = [
+  'masqueraded_connections_total',
+  'not_masqueraded_connections_total',
+  'connections_from_elsewhere_total',
+  'invalid_packets_total',
+] as const;
+
+/** Shows the counts of the kernel as they are. */
+export function setPacketCounts(metrics: Metrics, counts: ReadonlyMap<Family, readonly EntryCount[]>): void {
+  for (const name of COUNTED) metrics.clear(name);
+  for (const [family, some] of counts)
+    for (const { entry, countedAs, packets } of some) {
+      const count = Number(packets);
+      const file = entry && originName(entry.origin);
+      if (countedAs === 'masqueraded') metrics.add('masqueraded_connections_total', { family }, count);
+      else if (countedAs === 'invalid') metrics.add('invalid_packets_total', { family }, count);
+      else if (file === undefined) metrics.add('connections_from_elsewhere_total', { family }, count);
+      else metrics.add('not_masqueraded_connections_total', { family, file }, count);
+    }
+}
+
+/** The config file of an origin, or what a default follows, such as `RFC 3927`. */
+function originName(origin: Origin): string {
+  return origin.kind === 'file' ? origin.configFile : origin.basis;
+}

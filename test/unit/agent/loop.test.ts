@@ -1,0 +1,286 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type AgentOptions, type Round, rounds } from '../../../lib/agent/loop.ts';
+import { unreadyReason } from '../../../lib/agent/out-of-sync.ts';
+import { Reasons } from '../../../lib/agent/reasons.ts';
+import { Knowledge } from '../../../lib/agent/state.ts';
+import type { Dataplane, Observed, Plan } from '../../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import type { Policy } from '../../../lib/policy/policy.ts';
+import { capturedLog } from '../../lab/log.ts';
+import { temporaryDirectory } from '../../lab/volume.ts';
+import { OPTIONS } from '../config/support.ts';
+
+const INSIDE = (cidr: string) => `nonMasqueradeCIDRs: [${cidr}]\n`;
+
+/** A kernel that holds a policy of IPv4, which other programs may change, and whose steps may fail or hang. */
+class Kernel {
+  held: Policy | undefined;
+  generation = 1;
+  /** What happens at a step, before it is done. */
+  before: (step: 'open' | 'observe' | 'apply') => Promise<void> | void = () => {};
+  readonly steps: string[] = [];
+
+  dataplane(name = 'fake'): Dataplane {
+    return {
+      name,
+      reason: 'a test',
+      iptables: undefined,
+      hearsChanges: true,
+      ruleCount: () => 0,
+      count: async () => [],
+      observe: async () => {
+        await this.#step('observe');
+        return this.#observed();
+      },
+    } as Partial<Dataplane> as Dataplane;
+  }
+
+  async open(dataplane: Dataplane): Promise<Dataplane> {
+    await this.#step('open');
+    return dataplane;
+  }
+
+  async #step(step: 'open' | 'observe' | 'apply'): Promise<void> {
+    this.steps.push(step);
+    await this.before(step);
+  }
+
+  #observed(): Observed {
+    const { held, generation } = this;
+    const apply = (policy: Policy) => async () => {
+      await this.#step('apply');
+      if (this.generation !== generation) throw new DataplaneError('raced', 'it has changed', 'read again');
+      this.held = policy;
+      this.generation += 1;
+    };
+    const rules = { added: [], removed: [], kept: 0, current: [], wanted: [], script: '' };
+    const planOf = (policy: Policy): Plan => ({
+      ...rules,
+      family: 'IPv4',
+      found: ['rules differ'],
+      apply: apply(policy),
+    });
+    return {
+      generation,
+      plan: (policy) => (policy === held ? undefined : planOf(policy)),
+      planRemoval: () => undefined,
+      verdicts: () => ({ state: 'no chain', family: 'IPv4', ranges: [] }),
+    } as Partial<Observed> as Observed;
+  }
+}
+
+/** An agent whose config directory has one file. */
+async function create(more: Partial<AgentOptions> = {}) {
+  const dir = await temporaryDirectory();
+  const write = (text: string) => writeFileSync(join(dir.path, 'ip-masq-a'), text);
+  write(INSIDE('10.0.0.0/8'));
+  const [kernel, agent, reasons, stop] = [
+    new Kernel(),
+    new Knowledge(),
+    new Reasons(),
+    new AbortController(),
+  ];
+  const { log, lines } = capturedLog();
+  const dataplane = kernel.dataplane();
+  const config = { ...OPTIONS, families: ['IPv4'] as const };
+  const options: AgentOptions = {
+    reader: { configDir: dir.path, config, resyncInterval: 3_600_000 },
+    syncTimeout: 10_000,
+    watchDirectory: () => {},
+    readEarlier: async () => undefined,
+    keep: async () => undefined,
+    takeLock: async () => 'taken',
+    chooseDataplane: () => kernel.open(dataplane),
+    ownAddresses: () => [],
+    ...more,
+  };
+  const loop = rounds({ options, agent, log, signal: stop.signal }, reasons);
+  const next = async (): Promise<Round> => (await loop.next()).value ?? assert.fail('the loop has ended');
+  const config4 = () => kernel.held?.entries.map(({ prefix }) => prefix.text).at(-1);
+  return {
+    ...{ kernel, agent, reasons, stop, lines, write, loop, next, config: config4 },
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await dir[Symbol.asyncDispose]();
+    },
+  };
+}
+
+describe('a round', () => {
+  it('reads, observes, applies and observes again, and its state says so', async () => {
+    await using lab = await create();
+    const round = await lab.next();
+    assert.deepEqual(lab.kernel.steps, ['open', 'observe', 'apply', 'observe']);
+    assert.deepEqual([round.inSync, round.config, round.syncs[0]?.found], [true, 'valid', ['rules differ']]);
+    const { families, outOfSync, policies } = lab.agent.state;
+    assert.equal(families.get('IPv4')?.generation, 2);
+    assert.equal(families.get('IPv4')?.policy, policies[0]);
+    assert.equal(unreadyReason(outOfSync, performance.now() + 60_000), undefined);
+    lab.reasons.addChanges({ items: [], lost: true });
+    lab.kernel.steps.length = 0;
+    assert.deepEqual((await lab.next()).syncs[0]?.found, undefined);
+    assert.deepEqual(lab.kernel.steps, ['open', 'observe']);
+  });
+
+  it('writes the config of the next reading, if it is swapped while it syncs', async () => {
+    await using lab = await create();
+    lab.kernel.before = (step) => {
+      if (step !== 'apply') return;
+      lab.kernel.before = () => {};
+      lab.write(INSIDE('11.0.0.0/8'));
+      lab.reasons.add('change');
+    };
+    assert.equal((await lab.next()).inSync, true);
+    assert.equal(lab.config(), '10.0.0.0/8');
+    assert.equal((await lab.next()).trigger.reason, 'change');
+    assert.equal(lab.config(), '11.0.0.0/8');
+  });
+
+  it('takes what another program has changed for drift, also between its two readings', async () => {
+    await using lab = await create();
+    await lab.next();
+    lab.kernel.held = undefined;
+    lab.reasons.addChanges({ items: [], lost: true });
+    assert.deepEqual((await lab.next()).syncs[0]?.drifted, true);
+    lab.write(INSIDE('11.0.0.0/8'));
+    lab.reasons.add('change');
+    lab.kernel.before = (step) => {
+      if (step === 'observe' && lab.kernel.steps.at(-2) === 'apply') lab.kernel.held = undefined;
+    };
+    const torn = await lab.next();
+    assert.deepEqual([torn.inSync, torn.syncs[0]?.drifted], [false, false]);
+    assert.match(
+      unreadyReason(lab.agent.state.outOfSync, performance.now() + 6_000) ?? '',
+      /again and again/,
+    );
+    lab.kernel.before = () => {};
+    // Nobody tells of it: the round was not in sync, which is a reason.
+    assert.deepEqual([(await lab.next()).trigger.reason, lab.config()], ['kernel', '11.0.0.0/8']);
+  });
+
+  it('begins again if the kernel changes in between, and counts that', async () => {
+    await using lab = await create();
+    let races = 2;
+    lab.kernel.before = (step) => {
+      if (step === 'apply' && races > 0) {
+        races -= 1;
+        lab.kernel.generation += 1;
+      }
+    };
+    const { inSync, retries } = await lab.next();
+    assert.deepEqual([inSync, retries.map(({ failure }) => failure)], [true, ['raced', 'raced']]);
+  });
+
+  it('moves to another dataplane without a change of verdicts, and knows its rules there as its own', async () => {
+    const [old, now] = [new Kernel(), new Kernel()];
+    const [first, second] = [old.dataplane('old'), now.dataplane('new')];
+    let current = first;
+    await using lab = await create({ chooseDataplane: async () => current });
+    await lab.next();
+    lab.agent.set({ cleared: new Set(['IPv4, new', 'IPv4, other']) });
+    current = second;
+    lab.reasons.add('signal');
+    const round = await lab.next();
+    assert.deepEqual([now.held, round.syncs[0]?.drifted], [old.held, false]);
+    assert.equal(round.syncs[0]?.verdicts?.summary, 'no verdict changes');
+    assert.deepEqual([...lab.agent.state.cleared], ['IPv4, other']);
+  });
+});
+
+describe('one deadline', () => {
+  for (const step of ['open', 'observe', 'apply'] as const)
+    it(`ends a round that hangs: ${step}`, { timeout: 20_000 }, async () => {
+      await using lab = await create({ syncTimeout: 100 });
+      lab.kernel.before = (now) => (now === step ? new Promise(() => {}) : undefined);
+      const start = performance.now();
+      await assert.rejects(lab.next(), { message: /^the sync has not ended within 100 ms$/ });
+      assert.ok(performance.now() - start < 10_000);
+      assert.equal(lab.kernel.held, undefined);
+    });
+
+  it('holds for all steps of a round together', { timeout: 20_000 }, async () => {
+    const busy = new DataplaneError('busy', 'the lock is held', 'wait');
+    await using lab = await create({
+      syncTimeout: 600,
+      takeLock: async (deadline) => {
+        await delay(deadline - performance.now() - 200);
+        return 'taken';
+      },
+    });
+    lab.kernel.before = () => {
+      throw busy;
+    };
+    const start = performance.now();
+    await assert.rejects(lab.next(), { message: 'gave up after 600 ms: the lock is held', failure: 'busy' });
+    assert.ok(performance.now() - start < 1_100);
+    assert.match(
+      unreadyReason(lab.agent.state.outOfSync, performance.now() + 6_000) ?? '',
+      /the lock is held/,
+    );
+  });
+});
+
+describe('the signal', () => {
+  for (const step of ['open', 'observe', 'apply'] as const)
+    it(`leaves the old rules or the new ones, and ends the loop: ${step}`, async () => {
+      await using lab = await create();
+      lab.kernel.before = (now) => {
+        if (now === step) lab.stop.abort();
+      };
+      await lab.next();
+      assert.equal(lab.config(), '10.0.0.0/8');
+      assert.equal((await lab.loop.next()).done, true);
+    });
+});
+
+describe('an invalid config', () => {
+  it('ends the loop before the kernel is touched', async () => {
+    await using lab = await create();
+    await lab.next();
+    lab.write('x: 1\n');
+    lab.reasons.add('change');
+    lab.kernel.steps.length = 0;
+    await assert.rejects(lab.next(), { name: 'Error', message: '1 error in the config' });
+    assert.deepEqual([lab.kernel.steps, lab.config()], [[], '10.0.0.0/8']);
+  });
+
+  it('leaves the last valid one in use if that is to be kept, and drift is repaired meanwhile', async () => {
+    await using lab = await create({ keep: async () => 'it stays' });
+    await lab.next();
+    lab.write('x: 1\n');
+    lab.reasons.add('change');
+    assert.equal((await lab.next()).config, 'invalid');
+    lab.kernel.held = undefined;
+    lab.reasons.addChanges({ items: [], lost: true });
+    assert.equal((await lab.next()).config, undefined);
+    assert.equal(lab.config(), '10.0.0.0/8');
+    assert.equal(lab.lines.filter(({ msg }) => msg === '1 error in the config; it stays').length, 1);
+    lab.write(INSIDE('11.0.0.0/8'));
+    lab.reasons.add('change');
+    await lab.next();
+    assert.deepEqual([lab.config(), lab.agent.state.invalid], ['11.0.0.0/8', undefined]);
+  });
+
+  it('changes nothing before there is a valid one, if the rules are to be kept', async () => {
+    await using lab = await create({ keep: async () => 'nothing changes' });
+    lab.write('x: 1\n');
+    assert.deepEqual((await lab.next()).syncs, []);
+    assert.deepEqual([lab.kernel.steps, lab.agent.state.lock], [[], 'taken']);
+  });
+
+  it('brings back what a reboot has taken: the last valid one of an earlier run, before the loop ends', async () => {
+    const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
+    const earlier = { configFiles, since: '2026-01-01T00:00:00Z', families: ['IPv4'] as const };
+    await using lab = await create({ readEarlier: async () => earlier });
+    lab.write('x: 1\n');
+    await assert.rejects(lab.next(), {
+      consequence:
+        'this node had no rules for IPv4, and has those of its last valid config, of 2026-01-01T00:00:00Z, now',
+    });
+    assert.equal(lab.config(), '12.0.0.0/8');
+  });
+});

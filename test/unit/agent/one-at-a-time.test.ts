@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { oneAtATime } from '../../../lib/agent/one-at-a-time.ts';
+import { capturedLog } from '../../lab/log.ts';
+
+it('a bug in a job is logged, and the latest request that came meanwhile follows', async () => {
+  const { log, lines } = capturedLog();
+  const done: number[] = [];
+  const request = oneAtATime(async (number: number) => {
+    await turn();
+    done.push(number);
+    if (number === 1) throw new TypeError('not a function');
+  }, log);
+  for (const number of [1, 2, 3]) request(number);
+  for (let turns = 0; turns < 20; turns += 1) await turn();
+  assert.deepEqual(done, [1, 3]);
+  assert.match(`${lines[0]?.['msg']}`, /^bug: TypeError: not a function/);
+});

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { keepWatching } from '../../../lib/agent/watch-node.ts';
+
+const NEVER = new AbortController().signal;
+
+/** A watch that waits for its end, or fails at once. */
+function watch(error?: Error): AsyncIterable<never> & Disposable {
+  const end = Promise.withResolvers<void>();
+  const next = async () => {
+    if (error !== undefined) throw error;
+    await end.promise;
+    return { done: true, value: undefined } as const;
+  };
+  return {
+    [Symbol.asyncIterator]: () => ({ next }),
+    [Symbol.dispose]: end.resolve,
+  };
+}
+
+describe('what is watched', () => {
+  it('is watched again an interval after a failure, unless no later attempt can succeed', async () => {
+    const failures: unknown[] = [];
+    let [opened, started] = [0, 0];
+    await keepWatching({
+      open: () => {
+        opened += 1;
+        // To open it can fail too.
+        if (opened === 1) throw new Error('1');
+        return watch(new Error(`${opened}`));
+      },
+      onStart: () => {
+        started += 1;
+      },
+      onFailure: (error) => failures.push(error) < 3,
+      interval: () => 1,
+      signal: NEVER,
+    });
+    assert.deepEqual([opened, started, failures.map(String)], [3, 2, ['Error: 1', 'Error: 2', 'Error: 3']]);
+  });
+
+  for (const [when, error] of [
+    ['while it waits for an event', undefined],
+    ['while it waits to begin again', new Error('failed')],
+  ] as const)
+    it(`is no longer watched after the signal, ${when}`, async () => {
+      const stop = new AbortController();
+      const ended = keepWatching({
+        open: () => watch(error),
+        onStart: () => setImmediate(() => stop.abort()),
+        onFailure: () => true,
+        interval: () => 3_600_000,
+        signal: stop.signal,
+      });
+      await ended;
+      assert.ok(stop.signal.aborted);
+    });
+});
