@@ -64,7 +64,7 @@ describe('conflicts', () => {
             );
           assert.deepEqual(found.toSorted(), naiveConflicts(configs).toSorted());
         }),
-        { numRuns: 500 },
+        { numRuns: 200 },
       );
     });
   }

@@ -60,7 +60,7 @@ describe('merging', () => {
         assert.equal(one.resyncInterval?.value, other.resyncInterval?.value);
         assert.deepEqual(outcome(one, value), outcome(other, value));
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 });

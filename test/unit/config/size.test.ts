@@ -42,7 +42,7 @@ describe('the marks of a text', () => {
           const events = eventsOf(text);
           assert.ok(events <= MOST_EVENTS * (countIndicators(text, NO_LIMIT) + 1), `${events} events`);
         }),
-        { numRuns: 5_000 },
+        { numRuns: 2_000 },
       );
     });
   }
