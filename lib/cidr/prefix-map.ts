@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Address } from './address.ts';
 import type { Prefix } from './prefix.ts';
 
-/** Values by prefix, found by longest match. A search takes one lookup for each prefix length in use, the longest first. */
+/** Values by prefix, found by longest match. A search takes one lookup for each prefix length in use. */
 export class PrefixMap<Value> {
   /** By length and network: V8 hashes the lowest 64 bits of a bigint alone, which are 0 in the address of any IPv6 network. */
   readonly #byLength = {
@@ -16,10 +16,7 @@ export class PrefixMap<Value> {
   set(prefix: Prefix, value: Value): void {
     const lengths = this.#byLength[prefix.family];
     const addresses = lengths.get(prefix.length) ?? new Map<bigint, Value>();
-    addresses.set(networkOf(prefix, prefix.length), value);
-    if (lengths.has(prefix.length)) return;
-    lengths.set(prefix.length, addresses);
-    this.#byLength[prefix.family] = new Map([...lengths].toSorted(([a], [b]) => b - a));
+    lengths.set(prefix.length, addresses.set(networkOf(prefix, prefix.length), value));
   }
 
   /** The value of the longest prefix that holds the address. */
@@ -34,9 +31,9 @@ export class PrefixMap<Value> {
   }
 
   #longest(address: Network, longest: number): Value | undefined {
-    for (const [length, addresses] of this.#byLength[address.family]) {
-      if (length > longest) continue;
-      const found = addresses.get(networkOf(address, length));
+    const lengths = this.#byLength[address.family];
+    for (let length = longest; length >= 0; length -= 1) {
+      const found = lengths.get(length)?.get(networkOf(address, length));
       if (found !== undefined) return found;
     }
     return undefined;

@@ -10,7 +10,8 @@ import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal } from '../node/own-addresses.ts';
 import { podSources } from '../node/pod-routes.ts';
 import { countsText, type FlowCount, sumOf } from '../policy/flow-counts.ts';
-import { type Family, flowPolicy, type Policy } from '../policy/policy.ts';
+import { flowPolicy } from '../policy/flow-policy.ts';
+import type { Family, Policy } from '../policy/policy.ts';
 import type { AgentState } from '../status/status-json.ts';
 import type { Finding } from './finding.ts';
 

@@ -3,7 +3,7 @@ import type { Address, Family } from '../cidr/address.ts';
 import { kubeProxyDropsInvalid } from '../doctor/invalid-packets.ts';
 import { type FlowsTo, flowsTo } from '../flows/destinations.ts';
 import { MOST_FLOWS } from '../flows/read.ts';
-import { readSuspects } from '../foreign/read-suspects.ts';
+import { listPostrouting, readSuspects } from '../foreign/read-suspects.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal, usableSourceAddresses } from '../node/own-addresses.ts';
@@ -23,12 +23,14 @@ export async function askNode(
   const { host, dataplane } = access;
   const places = await survey(access, families);
   const { iptables } = places.dataplane;
-  const suspects = await readSuspects(host, { families, ownChain: dataplane.chain, iptables });
+  const asked = { families, ownChain: dataplane.chain, iptables };
+  const suspects = await readSuspects(host, asked);
+  const unlisted = (await listPostrouting(host, asked)).unread;
   const dropping: Family[] = [];
   for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
   const { reached, unread } = await findFlows(addresses, question.from);
   const common = {
-    suspects: { ...suspects, unread: [...suspects.unread, ...unread] },
+    suspects: { ...suspects, unread: [...new Set([...suspects.unread, ...unlisted, ...unread])] },
     own: usableSourceAddresses(),
     isOwn: createIsLocal(),
   };

@@ -130,7 +130,8 @@ export async function explainedLive(
     !sameRanges(used.from?.ranges, meant);
   const as = masqueradedAs(kernel);
   const egress = from && (await egressOf(address, from, as));
-  const ofNode = from !== undefined && as === 'link' && isOwn(from) ? ownText(from) : '';
+  const isOfNode = observed.leavesNode && from !== undefined && as === 'link' && isOwn(from);
+  const ofNode = isOfNode ? ownText(from) : '';
   return {
     ...said,
     live: {
@@ -207,6 +208,8 @@ function sourcesText({ family, from }: KernelVerdicts): string {
 /** The agent's rules of one family in the dataplane that is used, and in all others. */
 interface ObservedPlaces {
   readonly used: KernelVerdicts;
+  /** Whether the rules leave the node's own connections alone: those of v1 and v2 do not. */
+  readonly leavesNode: boolean;
   readonly others: readonly { readonly where: string; readonly verdicts: KernelVerdicts }[];
   /** What could not be read, in words. */
   readonly unread: readonly string[];
@@ -219,6 +222,9 @@ export function placesOf(family: Family, { used, others }: Survey): ObservedPlac
   if (own === undefined || 'error' in own) throw own?.error;
   return {
     used: own.observed.verdicts(),
+    leavesNode:
+      own.dataplane.iptables === undefined ||
+      (own.kind === 'found' && own.rules.some((rule) => rule.includes('--limit-iface-out'))),
     others: of(others)
       .filter((one) => one.kind === 'found')
       .map((one) => ({ where: one.dataplane.name, verdicts: one.observed.verdicts() })),

@@ -1,7 +1,7 @@
 import type { Address, Family } from '../cidr/address.ts';
 import type { Flow } from '../netlink/conntrack.ts';
 import { type Beginning, type FlowCount, TREATMENT_TEXT, type Treatment } from '../policy/flow-counts.ts';
-import type { FlowPolicy } from '../policy/policy.ts';
+import type { FlowPolicy } from '../policy/flow-policy.ts';
 import { endText, protocolText } from './words.ts';
 
 /** LAST_ACK, TIME_WAIT and CLOSE in linux/netfilter/nf_conntrack_tcp.h: nothing more is sent. */

@@ -36,7 +36,7 @@ const KIND_TEXT: Readonly<Record<RuleKind, string>> = {
   masquerades: 'masquerading',
   snat: 'SNAT',
   accepts: 'ending NAT early',
-  untracks: 'turning connection tracking off',
+  untracks: 'turning connection tracking off, so that no NAT follows and nothing shows how the packets leave',
   leads: 'leading to chains that are not read',
 };
 

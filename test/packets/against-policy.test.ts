@@ -150,7 +150,12 @@ const AGAINST: readonly Against[] = [
   },
 ];
 
-const HARMLESS: readonly Foreign[] = [
+interface Harmless extends Foreign {
+  /** Addresses that it translates to the one inside, masqueraded: Services, NodePorts, host ports. */
+  readonly services?: readonly string[];
+}
+
+const HARMLESS: readonly Harmless[] = [
   {
     name: "CRI-O's hairpins, by iptables and by nftables",
     nat: [
@@ -163,12 +168,17 @@ const HARMLESS: readonly Foreign[] = [
     nft: 'table ip crio-hostports { set hairpins { type ipv4_addr . ipv4_addr; elements = { 10.244.1.2 . 10.244.1.2 }; }; chain masquerading { type nat hook postrouting priority 100; ip saddr . ip daddr @hairpins masquerade; }; }',
   },
   {
-    name: "portmap's hairpins",
+    name: "portmap's host ports",
     nat: [
       '-N CNI-HOSTPORT-MASQ',
       '-A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ',
       '-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE',
+      '-N CNI-HOSTPORT-DNAT',
+      '-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT',
+      `-A CNI-HOSTPORT-DNAT ${PODS} -j MARK --set-xmark 0x2000/0x2000`,
+      `-A CNI-HOSTPORT-DNAT -p udp -j DNAT --to-destination ${INSIDE}`,
     ],
+    services: [NODE.IPv4],
   },
   {
     name: "kube-proxy's iptables mode, and what it marks",
@@ -180,15 +190,21 @@ const HARMLESS: readonly Foreign[] = [
       '-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
       '-A PREROUTING -d 10.96.0.1 -j MARK --set-mark 0x4000/0x4000',
       `-A PREROUTING -d 10.96.0.1 -j DNAT --to-destination ${INSIDE}`,
+      '-N KUBE-NODEPORTS',
+      '-A PREROUTING -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS',
+      '-A KUBE-NODEPORTS -j MARK --set-mark 0x4000/0x4000',
+      `-A KUBE-NODEPORTS -p udp -j DNAT --to-destination ${INSIDE}`,
     ],
+    services: ['10.96.0.1', NODE.IPv4],
   },
   {
     name: "kube-proxy's nftables mode, and what it marks",
     nft: `table ip kube-proxy {
-  chain services { type nat hook prerouting priority dstnat; ip daddr 10.96.0.1 meta mark set meta mark or 0x4000 dnat to ${INSIDE}; }
+  chain services { type nat hook prerouting priority dstnat; ip daddr { 10.96.0.1, ${NODE.IPv4} } meta mark set meta mark or 0x4000 dnat to ${INSIDE}; }
   chain masquerading { meta mark and 0x4000 == 0 return; meta mark set meta mark xor 0x4000; masquerade fully-random; }
   chain nat-postrouting { type nat hook postrouting priority srcnat; jump masquerading; }
 }`,
+    services: ['10.96.0.1', NODE.IPv4],
   },
   {
     name: "Calico's VXLAN and NodeLocal DNSCache, which are not tracked",
@@ -327,13 +343,32 @@ for (const { name, flags } of DATAPLANES) {
         assert.equal(await lab.seen(INSIDE), POD.IPv4, foreign.name);
         assert.equal(await lab.seen(OUTSIDE), NODE.IPv4, foreign.name);
         assert.equal(await lab.seen(INSIDE, 'container'), NODE.IPv4, foreign.name);
-        if (/kube-proxy/.test(foreign.name))
-          assert.equal(await lab.seen('10.96.0.1'), NODE.IPv4, foreign.name);
+        for (const service of foreign.services ?? [])
+          assert.equal(await lab.seen(service), NODE.IPv4, `${foreign.name}: ${service}`);
         const { finding, stdout } = await doctor(lab, flags);
         assert.equal(finding, undefined, foreign.name);
         assert.match(stdout, /connections: none against the config/, foreign.name);
         await lab.undo(foreign);
       }
+    });
+
+    it('cannot be seen if they are not tracked, but doctor and explain name who does that', async () => {
+      await using lab = await createLab(name);
+      const { node } = lab;
+      assert.equal((await node.agent('--once', ...flags)).code, 0);
+      await lab.write({ name: 'NOTRACK', raw: [`-A PREROUTING ${PODS} -j CT --notrack`] });
+      assert.equal(await lab.seen(OUTSIDE), POD.IPv4);
+      const { stdout, finding } = await doctor(lab, flags);
+      assert.equal(finding, undefined, stdout);
+      const explained = await node.agent('explain', '--live', `--from=${POD.IPv4}`, ...flags, OUTSIDE);
+      const suspect =
+        /untracks packets here, before the agent's rules: an unknown program, .*table (?:ip )?raw, chain PREROUTING \(turning connection tracking off, .*nothing shows how the packets leave: 1 rule\)/;
+      assert.match(stdout, suspect);
+      assert.match(explained.stdout, suspect);
+      assert.match(
+        explained.stdout,
+        /the agent's rules masquerade it; the chain of an unknown program comes first/,
+      );
     });
 
     it('are counted as begun since the last change, and those of before as what they are', async () => {

@@ -58,7 +58,7 @@ async function findJump(tool: Tool, chain: string): Promise<readonly Jump[]> {
       throw new DataplaneError(
         'refused',
         'iptables cannot read POSTROUTING of nat, because nft(8) has made a rule in it',
-        'delete that rule: nft -a list table ip nat',
+        'nft list chain ip nat POSTROUTING shows it: let whoever wrote it write it with iptables',
       );
   }
   return [];

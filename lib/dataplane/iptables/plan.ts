@@ -136,7 +136,7 @@ export function describeUndeletable(
     .filter(([name]) => !isNeeded(name))
     .map(
       ([name, rule]) =>
-        `chain ${name} stays, empty, because a foreign rule leads to it: ${rule}; delete that rule, and the next sync or cleanup deletes the chain`,
+        `chain ${name} stays, empty, because a foreign rule leads to it: ${rule}; let whoever wrote it remove it, and the next sync or cleanup deletes the chain`,
     );
 }
 

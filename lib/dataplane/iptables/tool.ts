@@ -243,7 +243,7 @@ const SYMPTOMS: readonly Symptom[] = [
     // The kernel says this of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
     pattern: /rule set generation id: Invalid argument/i,
     failure: 'unsupported',
-    remedy: 'the kernel has no nf_tables: load it (modprobe), or use --iptables-mode=legacy',
+    remedy: 'the kernel has no nf_tables: use a kernel that has it, or --iptables-mode=legacy',
   },
   {
     pattern: /Cannot allocate memory|Too many open files/i,
@@ -271,7 +271,7 @@ const SYMPTOMS: readonly Symptom[] = [
     // A foreign rule leads to a chain that is to be deleted: the next observation looks for it.
     pattern: /Device or resource busy/i,
     failure: 'raced',
-    remedy: "find out which foreign rule leads to the agent's chain, and delete that rule",
+    remedy: "find out which foreign rule leads to the agent's chain, and let whoever wrote it remove it",
   },
   {
     // A rule that was observed is gone; the legacy command prints only the line number.
@@ -312,7 +312,11 @@ function failure(command: string, result: ToolResult): DataplaneError {
     const message = `${command} failed: the kernel lacks some of ${modules.join(', ')}`;
     // Without the chain type, nftables cannot do it either.
     const other = hasNoChainType ? '--iptables-mode=legacy' : '--backend=nftables';
-    return new DataplaneError('unsupported', message, `load them on the node (modprobe), or use ${other}`);
+    return new DataplaneError(
+      'unsupported',
+      message,
+      `use a node whose kernel has these modules, or use ${other}`,
+    );
   }
   return toolError(SYMPTOMS, result.stderr, `${command} failed: ${saidBy(result)}`);
 }

@@ -31,7 +31,7 @@ const TOO_LONG: Meaning = [
 ];
 const NO_NF_TABLES: Meaning = [
   'unsupported',
-  'the kernel has no nf_tables: load it (modprobe), or use --backend=iptables',
+  'the kernel has no nf_tables: use a kernel that has it, or --backend=iptables',
 ];
 const UNCLEAR: Meaning = ['refused', 'find out what the kernel refuses: dmesg, and the list of its modules'];
 
@@ -56,7 +56,7 @@ export function dataplaneError(error: unknown): DataplaneError {
     return new DataplaneError(
       'unsupported',
       `the kernel lacks ${module}: ${message}`,
-      'load it on the node (modprobe), or use --backend=iptables',
+      'use a node whose kernel has this module, or --backend=iptables',
     );
   const [failure, remedy] = meaningOf(error);
   return new DataplaneError(failure, message, remedy);
@@ -78,7 +78,7 @@ function meaningOf({ failure, code, at }: NetlinkError): Meaning {
       if (at !== undefined)
         return [
           'refused',
-          `the kernel lacks a module (${Object.values(MODULES).join(', ')}): load it, or use --backend=iptables`,
+          `the kernel lacks a module (${Object.values(MODULES).join(', ')}): use a node whose kernel has it, or --backend=iptables`,
         ];
       // This process has no netlink: whether the kernel has rules is unknown.
       return code === undefined || NO_SOCKET.includes(code) ? ['refused', ALLOW_NETLINK] : NO_NF_TABLES;

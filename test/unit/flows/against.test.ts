@@ -5,7 +5,8 @@ import { isIn, parseRange } from '../../../lib/cidr/ranges.ts';
 import { type FlowEnds, FlowsAgainst, isCounted, treatmentAgainst } from '../../../lib/flows/against.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { countsText, type Treatment } from '../../../lib/policy/flow-counts.ts';
-import { compilePolicy, type FlowPolicy, flowPolicy } from '../../../lib/policy/policy.ts';
+import { type FlowPolicy, flowPolicy } from '../../../lib/policy/flow-policy.ts';
+import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { mergedOf } from '../config/support.ts';
 import { flowOf } from './support.ts';
 

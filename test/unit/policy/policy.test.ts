@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Address, Family } from '../../../lib/cidr/address.ts';
 import { MULTICAST } from '../../../lib/cidr/reserved.ts';
+import { flowPolicy } from '../../../lib/policy/flow-policy.ts';
 import {
   addressRequests,
   areCompiledFor,
@@ -10,7 +11,6 @@ import {
   compilePolicy,
   decider,
   type Entry,
-  flowPolicy,
   nodeAddressText,
   outcomeText,
   type Policy,
