@@ -47,12 +47,13 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./check.ts')).check,
   }),
   explain: command({
-    summary: 'say whether traffic to an address is masqueraded, and which entry decides',
+    summary: 'say whether traffic to an address or a range is masqueraded, and which entry decides',
     operands: 'ADDRESS…',
     own: EXPLAIN_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
-      'explain 10.1.2.3': 'what the config says',
+      'explain 10.1.2.3 172.16.0.0/12':
+        'what the config says of an address, and of a range, which is cut where another entry decides',
       'explain -f manifests -R 10.1.2.3': 'what the ConfigMaps in a directory would say',
       'explain --live 10.1.2.3 169.254.169.254':
         'on a node: whether the kernel agrees, and whether a foreign rule interferes',
@@ -156,7 +157,7 @@ export const COMMANDS: Commands = {
   fleet: command({
     summary: 'ask the agents of all nodes through kubectl: status, doctor, diff, explain or ports',
     details:
-      "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is the highest of all nodes, and at least 1 if a node could not be asked.",
+      "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. ports without an address names the destinations for which ports run out first, on whichever node. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 without an agent or an answer, else 3 if its config is invalid, else 4 if something was found, else 0.",
     operands: 'COMMAND [ADDRESS…]',
     own: FLEET_FLAGS,
     examples: {

@@ -6,12 +6,13 @@ import type { AddressRequest, Entry, Verdict } from '../../lib/policy/policy.ts'
 import { originValue } from '../../lib/text/origin.ts';
 
 /** The answer for programs; `fleet` reads it too. */
-export function explainedJson({ address, translatedFrom, decision, isKept, live }: Explained) {
+export function explainedJson({ address, range, translatedFrom, decision, isKept, live }: Explained) {
   // Without rules for the family, no entry decides; with an invalid config, none is known.
   const kept = isKept ? decision : undefined;
   const flag = kept?.flag;
   return {
     address: formatAddress(address),
+    ...(range !== undefined && { range }),
     ...(translatedFrom && { translatedFrom: formatAddress(translatedFrom) }),
     verdict: kept?.verdict ?? null,
     ...(kept?.as !== undefined && { as: asJson(kept.as) }),

@@ -1,6 +1,7 @@
 import type { Survey } from '../agent/rule-locations.ts';
 import { formatAddress } from '../cidr/address.ts';
-import { complement, everything, formatRange, sameRanges } from '../cidr/ranges.ts';
+import type { Prefix } from '../cidr/prefix.ts';
+import { complement, everything, formatRange, rangeOf, sameRanges } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { KernelVerdict, KernelVerdicts } from '../dataplane/dataplane.ts';
 import { verdictAt } from '../dataplane/kernel-verdicts.ts';
@@ -8,7 +9,7 @@ import type { FlowTo } from '../flows/destinations.ts';
 import type { Suspect, Suspects } from '../foreign/suspects.ts';
 import { egressOf } from '../node/egress.ts';
 import { type Decision, decide } from '../policy/decision.ts';
-import { allowedSources } from '../policy/flatten.ts';
+import { allowedSources, cutBySegments, flatten } from '../policy/flatten.ts';
 import {
   type Address,
   compilePolicy,
@@ -22,6 +23,8 @@ import { counted, truncatedText } from '../text/words.ts';
 /** What happens to traffic to an address. */
 export interface Explained {
   readonly address: Address;
+  /** The addresses, of a range that was asked for, of which all this is true too, in words. */
+  readonly range?: string;
   /** The address that was asked for, if conntrack shows that connections to it go to this one instead. */
   readonly translatedFrom?: Address;
   /** What the config says; undefined if it is invalid. */
@@ -97,6 +100,19 @@ export function explained(
 ): Explained {
   const decision = config && decide(config, address, from, own);
   return { address, decision, isKept: families.includes(address.family), live: undefined };
+}
+
+/** What the config says about packets to each address of a range: an answer wherever another entry decides. */
+export function explainedRange(
+  question: ExplainRequest & { readonly config: MergedConfig },
+  prefix: Prefix,
+): readonly Explained[] {
+  const { family } = prefix;
+  const segments = flatten(compilePolicy(question.config, family));
+  return Array.from(cutBySegments(segments, rangeOf(prefix)), (range) => ({
+    ...explained(question, { family, value: range.first }),
+    range: formatRange(family, range),
+  }));
 }
 
 /** What was read of the node, for addresses of one family. */

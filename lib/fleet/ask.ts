@@ -13,8 +13,6 @@ export type Reply =
     }
   | {
       readonly kind: Failure;
-      /** That of the agent's command, if it ended without an answer; else 1. */
-      readonly code: number;
       readonly lines: readonly string[];
     };
 
@@ -30,9 +28,14 @@ const MOST_ERRORS = 3;
 const DEEPEST_ANSWER = 32;
 
 /** Runs a command of the agent on the node, whose output is to be a JSON object. */
-export async function ask(kubectl: Kubectl, { pod }: FleetNode, command: readonly string[]): Promise<Reply> {
-  if (pod === undefined) return failed('no-pod', 'no pod of the agent');
-  const { name, container, down = [] } = pod;
+export async function ask(
+  kubectl: Kubectl,
+  { pod, without }: FleetNode,
+  command: readonly string[],
+): Promise<Reply> {
+  if (pod === undefined) return failed('no-pod', without);
+  const { name, container } = pod;
+  const { lines: down = [] } = pod.down ?? {};
   if (container === undefined) return failed('down', ...down);
   if (kubectl.signal.aborted) return failed('not-asked', INTERRUPTED);
   const args = ['exec', `pod/${name}`, `--container=${container}`, '--', 'ip-masq-agent', ...command];
@@ -43,7 +46,7 @@ export async function ask(kubectl: Kubectl, { pod }: FleetNode, command: readonl
 const INTERRUPTED = 'not asked, or no answer yet: interrupted';
 
 function failed(kind: Failure, ...lines: readonly string[]): Reply {
-  return { kind, code: 1, lines };
+  return { kind, lines };
 }
 
 function replyOf({ killed, code, stdout, told }: Run, timeoutMs: number): Reply {
@@ -61,7 +64,7 @@ function replyOf({ killed, code, stdout, told }: Run, timeoutMs: number): Reply 
   if (code === 0) return failed('failed', 'the answer is not a JSON object');
   if (exit === undefined) return failed('failed', told.at(-1) ?? `kubectl ended with ${code ?? 'a signal'}`);
   const why = errors.length > 0 ? errors : told.slice(-2, -1);
-  return { kind: 'failed', code: Number(exit), lines: [`exit code ${exit} without an answer`, ...why] };
+  return failed('failed', `exit code ${exit} without an answer`, ...why);
 }
 
 /** The JSON object in a text; undefined if it is none, or nested too deeply. */

@@ -19,6 +19,7 @@ const OUTPUTS = {
     'check -f ip-masq-ok --strict',
   ],
   explain: [
+    'explain 10.0.0.0/7',
     'explain --enable-ipv6 10.1.2.3 8.8.8.8 fd00::1 169.254.0.1 fe80::1',
     'explain fd00::1',
     'explain --config-dir=empty 10.0.0.1',

@@ -1,5 +1,6 @@
 import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
-import { rangeOf, sizeOf } from '../../../lib/cidr/ranges.ts';
+import { isIn, rangeOf, sizeOf } from '../../../lib/cidr/ranges.ts';
+import { UNROUTED_RANGES } from '../../../lib/cidr/reserved.ts';
 import {
   agreesWholly,
   contenders,
@@ -25,18 +26,18 @@ import { countedAddresses, truncated } from '../../../lib/text/words.ts';
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
 
 export function explainedText(
-  { address, translatedFrom, decision, isKept, live }: Explained,
+  { address, range, translatedFrom, decision, isKept, live }: Explained,
   paint: Paint,
 ): string {
   const { family } = address;
-  const text = formatAddress(address);
+  const text = range ?? formatAddress(address);
   const lines: string[] = [];
   if (translatedFrom !== undefined)
     lines.push(
       `connections to ${formatAddress(translatedFrom)} go to ${text}, as conntrack shows; that address decides:`,
     );
   if (decision === undefined) lines.push(`${text}: the config is invalid; this is what happens now`);
-  else if (isKept) lines.push(...decisionLines(decision, live, paint));
+  else if (isKept) lines.push(...decisionLines(text, decision, live, paint));
   else
     lines.push(
       `${text} is not masqueraded by the agent: ${family} is not enabled (--enable-${FAMILY_NAMES[family]}), so the agent keeps no rules for it`,
@@ -53,10 +54,26 @@ export function unseenText(addresses: readonly Address[]): string {
   return `conntrack shows no connection to ${texts}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A\n`;
 }
 
-function decisionLines(decision: Decision, live: LiveVerdict | undefined, paint: Paint): readonly string[] {
-  const { address, verdict, as, overridden, decidedBy, source } = decision;
+/** What a config cannot say of addresses that Services can have: a packet to one goes to its endpoint before it meets the rules. */
+export function serviceText(answers: readonly Explained[]): string {
+  const isPrivate = ({ family, value }: Address) =>
+    UNROUTED_RANGES.some(({ prefix }) => prefix.family === family && isIn(value, rangeOf(prefix)));
+  const found = answers
+    .filter(({ address, range, isKept }) => isKept && range === undefined && isPrivate(address))
+    .map(({ address }) => formatAddress(address));
+  if (found.length === 0) return '';
+  return `if ${found.join(' or ')} is of a Service, its endpoint decides: ask for that (kubectl get endpointslices -A), or use --live on a node\n`;
+}
+
+function decisionLines(
+  to: string,
+  decision: Decision,
+  live: LiveVerdict | undefined,
+  paint: Paint,
+): readonly string[] {
+  const { verdict, as, overridden, decidedBy, source } = decision;
   const from = source.address === undefined ? '' : ` from ${formatAddress(source.address)}`;
-  const text = `${formatAddress(address)}${from}`;
+  const text = `${to}${from}`;
   const painted = paint(COLOUR[verdict], outcomeText(verdict, as && nodeAddressText(as)));
   return [
     live?.isLocal

@@ -9,7 +9,7 @@ import { EXIT, UsageError } from '../exit.ts';
 import { endOf } from '../flag-kinds.ts';
 import { printResult } from '../print.ts';
 import { stopSignal } from '../signals.ts';
-import { groupsText, type NodeReport, withoutDetails, worst } from './groups.ts';
+import { groupsText, type NodeReport, withoutDetails, worst, worstOf } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
@@ -39,7 +39,7 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   showProgress('');
   const told = nodes.flatMap(({ name }) => reports.get(name) ?? []);
   // What is only for the groups of the text is left out.
-  const json = { command: name, nodes: told.map(({ key, unseen, hash, ...shown }) => shown) };
+  const json = { command: name, nodes: told.map(({ key, unseen, uses, hash, ...shown }) => shown) };
   return printResult(flags.output, worst(told), json, (paint) => groupsText(told, paint));
 }
 
@@ -56,6 +56,7 @@ function questionOf({ operands: [command = '', ...operands], flags }: Args<typeo
     throw new UsageError(`fleet does not know ${quote(command)}: write one of ${names.join(', ')}`);
   if (flags.parallel === 0) throw new UsageError('--parallel=0 asks no node: write 1 or more');
   const words = [name, ...(flags.live ? ['--live'] : []), '--output=json', ...operands];
+  if (name === 'ports' && operands.length === 0) return { name, words, of: undefined };
   if (name === 'ports') {
     const [end = '', ...more] = operands;
     const { address, port } = endOf(end) ?? {};
@@ -85,26 +86,28 @@ function reportOf(
     pod: pod?.name ?? null,
     daemonSet: pod?.daemonSet || null,
     state: reply.kind,
-    code: reply.code,
+    code: pod?.down?.exitCode === EXIT.config ? EXIT.config : EXIT.system,
     unseen: [],
+    uses: [],
     hash: null,
   };
   if (reply.kind !== 'answered') {
     // Messages name pods, addresses, times and processes. How an agent has ended differs by other numbers, such as exit codes and lines.
-    const text = reply.lines.join('\n').replaceAll(pod?.name ?? node, '');
+    const said = reply.lines.join('\n');
+    const text = pod === undefined ? said : said.replaceAll(pod.name, '');
     const key = reply.kind === 'down' ? withoutDetails(text) : text.replace(/\d+/g, '');
     return { ...common, answer: null, lines: reply.lines, key };
   }
   const { answer, errors } = reply;
   try {
-    const { lines, key = lines.join('\n'), unseen = [], hash = null } = summarise(answer);
+    const { lines, key = lines.join('\n'), unseen = [], uses = [], hash = null } = summarise(answer);
     const end = lastEnd(pod);
     const more = withoutDetails([...end, ...errors].join('\n'));
-    const all = { lines: [...end, ...lines, ...errors], key: `${key}\n${more}` };
-    const code = pod?.down === undefined ? reply.code : Math.max(reply.code, EXIT.system);
-    return { ...common, code, answer, ...all, unseen, hash };
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
+    const all = { lines: [...end, ...lines, ...errors].map(String), key: `${key}\n${more}` };
+    const code = worstOf([reply.code, ...(pod?.down === undefined ? [] : [common.code])]);
+    return { ...common, code, answer, ...all, unseen, uses, hash };
+  } catch {
+    // An answer from outside can break what reads it in any way.
     const lines = ['the answer has another form than this version knows'];
     return { ...common, state: 'failed', code: EXIT.system, answer: null, lines, key: 'form' };
   }
@@ -115,7 +118,7 @@ function lastEnd(pod: FleetNode['pod']): readonly string[] {
   if (pod?.down === undefined) return [];
   return [
     'its pod is not ready; how its agent ended last:',
-    ...pod.down,
+    ...pod.down.lines,
     'what answers there now, perhaps another agent:',
   ];
 }

@@ -2,6 +2,7 @@ import type { Reply } from '../../../lib/fleet/ask.ts';
 import type { Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { counted, truncated, truncatedText } from '../../../lib/text/words.ts';
+import { EXIT } from '../exit.ts';
 
 export interface NodeReport {
   readonly node: string;
@@ -11,6 +12,8 @@ export interface NodeReport {
   readonly key: string;
   /** The addresses that were asked for, and to which the node shows no connection. */
   readonly unseen: readonly string[];
+  /** The destinations for which it uses most ports, if they are asked for. */
+  readonly uses: readonly { readonly share: number; readonly text: string }[];
   /** That of the config; null if it is not asked for, or not known. */
   readonly hash: string | null;
   readonly pod: string | null;
@@ -24,7 +27,8 @@ export interface NodeReport {
 const MOST_NAMES = 5;
 const MOST_PODS = 3;
 const MOST_LINES = 12;
-const LONGEST_LINE = 500;
+const LONGEST_LINE = 2_000;
+const MOST_USES = 20;
 /** Where the logs or the events of the pod may say more. */
 const HAS_LOGS: readonly Reply['kind'][] = ['down', 'silent', 'failed'];
 
@@ -38,7 +42,7 @@ export function groupsText(reports: readonly NodeReport[], paint: Paint): string
     else group.push(report);
   }
   const sorted = [...groups.values()].toSorted(
-    (one, other) => one.length - other.length || worst(other) - worst(one),
+    (one, other) => one.length - other.length || BY_HARM.indexOf(worst(other)) - BY_HARM.indexOf(worst(one)),
   );
   const sum = `${sorted.map(({ length }) => length).join(' + ')} = ${counted(reports.length, 'node')}`;
   const areMixed = new Set(daemonSetsOf(reports)).size > 1;
@@ -52,10 +56,15 @@ function notesOf(reports: readonly NodeReport[]): readonly string[] {
   const blind = reports.filter(({ unseen }) => unseen.length > 0);
   const addresses = [...new Set(blind.flatMap(({ unseen }) => unseen))];
   const configs = new Set(reports.flatMap(({ hash }) => hash ?? [])).size;
-  const notes: string[] = [];
+  const uses = reports
+    .flatMap(({ node, uses: own }) => own.map(({ share, text }) => ({ share, text: `${node}: ${text}` })))
+    .toSorted((one, other) => other.share - one.share);
+  const notes = uses
+    .slice(0, MOST_USES)
+    .map(({ share, text }) => `${(100 * share).toFixed(1).padStart(5)}%  ${text}`);
   if (blind.length > 0)
     notes.push(
-      `conntrack of ${counted(blind.length, 'node')} shows no connection to ${truncatedText(addresses, MOST_NAMES, String)}. For a Service, ask for its endpoint instead, which decides: kubectl get endpointslices -A`,
+      `if ${truncatedText(addresses, MOST_NAMES, String)} is of a Service, its endpoint decides on ${blind.length === 1 ? 'the node' : `the ${blind.length} nodes`} where conntrack shows no connection to it: ask for that instead (kubectl get endpointslices -A)`,
     );
   if (configs > 1)
     notes.push(
@@ -100,6 +109,15 @@ function shown(line: string): string {
   return printable(line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line);
 }
 
+/** What a node can lead to, the least harm first: nothing found, something found, an invalid config, no answer. */
+const BY_HARM: readonly number[] = [EXIT.ok, EXIT.different, EXIT.config, EXIT.system];
+
+/** The exit code that says most of these; a code that only a pod's command knows is no answer. */
+export function worstOf(codes: readonly number[]): number {
+  const known = codes.map((code) => (BY_HARM.includes(code) ? code : EXIT.system));
+  return BY_HARM.findLast((code) => known.includes(code)) ?? EXIT.ok;
+}
+
 export function worst(reports: readonly NodeReport[]): number {
-  return reports.reduce((most, { code }) => Math.max(most, code), 0);
+  return worstOf(reports.map(({ code }) => code));
 }

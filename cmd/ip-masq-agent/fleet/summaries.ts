@@ -1,6 +1,8 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
 import { type PortHolder, portHolderText } from '../../../lib/flows/port-holders.ts';
+import type { PortUse } from '../../../lib/flows/ports-in-use.ts';
 import { type AgentState, stateLines } from '../../../lib/status/status-json.ts';
+import { adviceText } from '../../../lib/text/advice.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
 import { counted, truncated } from '../../../lib/text/words.ts';
 import type { differenceJson, placeJson } from '../difference.ts';
@@ -13,6 +15,7 @@ export interface Summary {
   /** What is compared instead of the lines, if these name what is different on each node. */
   readonly key?: string;
   readonly unseen?: NodeReport['unseen'];
+  readonly uses?: NodeReport['uses'];
   readonly hash?: NodeReport['hash'];
 }
 
@@ -36,8 +39,9 @@ interface Explanations {
 
 type Explanation = ReturnType<typeof explainedJson>;
 
-/** The output of ports with an address and port. */
+/** The output of ports with an address and port; without, that has only the destinations. */
 interface PortAnswer {
+  readonly destinations?: readonly PortUse[];
   readonly end: string;
   readonly isOwn: boolean;
   readonly connections: readonly PortHolder[];
@@ -67,7 +71,7 @@ function doctor(answer: object): Summary {
   if (findings.length === 0) return { lines: ['nothing found'] };
   const named = findings.map(({ kind, family }) => `${kind}${family === undefined ? '' : ` (${family})`}`);
   // Messages name addresses and interfaces of the node.
-  return { lines: findings.map(({ message }, at) => `${named[at]}: ${message}`), key: named.join('\n') };
+  return { lines: findings.map((one, at) => `${named[at]}: ${adviceText(one)}`), key: named.join('\n') };
 }
 
 function diff(answer: object): Summary {
@@ -109,7 +113,7 @@ function explain(answer: object): Summary {
     return `${asked === address ? service : `connections to ${asked} go to ${address}`}: ${text}`;
   });
   // Each node sees connections of its own, to other endpoints, in another order.
-  const key = told.map(({ asked, text }) => `${asked}: ${text}`).toSorted();
+  const key = told.map(({ asked, text, isUnseen }) => `${asked} ${isUnseen}: ${text}`).toSorted();
   return {
     lines,
     key: key.join('\n'),
@@ -118,7 +122,15 @@ function explain(answer: object): Summary {
 }
 
 function ports(answer: object): Summary {
-  const { end, isOwn, connections } = answer as PortAnswer;
+  const { end, isOwn, connections, destinations } = answer as PortAnswer;
+  if (destinations !== undefined)
+    return {
+      lines: destinations.length === 0 ? ['no connection with a port of the node'] : ['its ports: see below'],
+      uses: destinations.map(({ address, protocol, destination, inUse, ports: all }) => ({
+        share: inUse / all,
+        text: `${inUse} of ${all} ports of ${address} to ${protocol} ${destination}`,
+      })),
+    };
   if (connections.length > 0) return { lines: connections.map(portHolderText) };
   const none = `no connection is behind ${end} now; its entry may have expired`;
   return { lines: [isOwn ? none : `${end} is not of this node`] };
