@@ -4,38 +4,13 @@ import { type FileOnly, KINDS, type Problem, type ProblemKind } from '../../../l
 import type { CheckReport } from '../../../lib/report/report.ts';
 import type { FileOrigin, Origin } from '../../../lib/text/origin.ts';
 
-/** An error, a warning and an info, of all forms of places, in no order of gravity. */
-export const PROBLEMS = {
-  info: {
-    severity: 'info',
-    kind: 'duplicate',
-    message: '10.0.0.0/8 is listed twice',
-    remedy: 'one of the two can go',
-    at: { kind: 'file', configFile: 'ip-masq-b', file: 'deploy/b.yaml', line: 2, column: 5 },
-    other: { kind: 'file', configFile: 'ip-masq-a', line: 1, column: 22 },
-  },
-  error: {
-    severity: 'error',
-    kind: 'unreadable',
-    message: 'is too large',
-    remedy: 'split it',
-    at: { kind: 'whole-file', file: 'ip-masq-c' },
-  },
-  warning: {
-    severity: 'warning',
-    kind: 'link-local-flag',
-    message: 'masqLinkLocal is false here',
-    remedy: 'make the config files agree',
-    at: { kind: 'file', configFile: 'ip-masq-a', line: 2, column: 1 },
-    other: { kind: 'built-in', basis: 'RFC 3927' },
-  },
-  nowhere: {
-    severity: 'error',
-    kind: 'unreadable',
-    message: 'config directory /etc/config is missing',
-    remedy: 'mount it',
-  },
-} as const satisfies Readonly<Record<string, Problem>>;
+export const ERROR: Problem = {
+  severity: 'error',
+  kind: 'unreadable',
+  message: 'is too large',
+  remedy: 'split it',
+  at: { kind: 'whole-file', file: 'ip-masq-c' },
+};
 
 const MANIFEST = 'list:\n  - 10.0.0.0/8\n';
 

@@ -4,13 +4,10 @@ import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import fc from 'fast-check';
-import { KINDS, type ProblemKind } from '../../../lib/config/problem.ts';
 import { printedSentence } from '../../../lib/report/report.ts';
 import { sarifReport } from '../../../lib/report/sarif.ts';
 import { UNPRINTABLE } from '../config/support.ts';
-import { anyProblem, hostile, PROBLEMS, reportOf } from './report-support.ts';
-
-const { error, warning, info, nowhere } = PROBLEMS;
+import { anyProblem, ERROR, hostile, reportOf } from './report-support.ts';
 
 // OASIS' schema as Microsoft's SARIF tools ship it, in the words of JSON Schema 2020-12.
 const SCHEMA = new URL(
@@ -22,54 +19,6 @@ formats.default(ajv);
 const isSarif = ajv.compile(JSON.parse(readFileSync(SCHEMA, 'utf8')));
 
 describe('the SARIF report', () => {
-  it('names its version, the tool and the unit of columns', () => {
-    const { runs, ...rest } = parse(reportOf());
-    assert.deepEqual(rest, {
-      version: '2.1.0',
-      $schema: 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json',
-    });
-    const [run, ...others] = runs;
-    assert.deepEqual(others, []);
-    assert.equal(run?.columnKind, 'utf16CodeUnits');
-    assert.deepEqual(run?.results, []);
-    const { rules: _, ...driver } = run?.tool.driver ?? {};
-    assert.deepEqual(driver, { name: 'ip-masq-agent', version: '1.2.3' });
-  });
-
-  it('has a rule for each kind of problem', () => {
-    const rules = parse(reportOf()).runs[0]?.tool.driver.rules ?? [];
-    const meanings = rules.map(({ id, shortDescription }) => [id, shortDescription.text]);
-    assert.deepEqual(
-      meanings,
-      Object.entries(KINDS).map(([id, { meaning }]) => [id, meaning]),
-    );
-    const level = (kind: string) => rules.find(({ id }) => id === kind)?.defaultConfiguration.level;
-    assert.deepEqual(['both-lists', 'empty', 'covered'].map(level), ['error', 'warning', 'note']);
-  });
-
-  it('has a result for each problem, in their order', () => {
-    const log = parse(reportOf(info, error, warning, nowhere));
-    assertSarif(log);
-    const rule = (ruleId: ProblemKind) => ({ ruleId, ruleIndex: Object.keys(KINDS).indexOf(ruleId) });
-    const results = resultsOf(log).map(({ message: _, ...result }) => result);
-    const other = physical('ip-masq-a', { startLine: 1, startColumn: 22 });
-    assert.deepEqual(results, [
-      {
-        ...rule('duplicate'),
-        level: 'note',
-        locations: [physical('deploy/b.yaml', { startLine: 2, startColumn: 5 })],
-        relatedLocations: [{ ...other, message: { text: 'The other of the two.' } }],
-      },
-      { ...rule('unreadable'), level: 'error', locations: [physical('ip-masq-c')] },
-      {
-        ...rule('link-local-flag'),
-        level: 'warning',
-        locations: [physical('ip-masq-a', { startLine: 2, startColumn: 1 })],
-      },
-      { ...rule('unreadable'), level: 'error', locations: [] },
-    ]);
-  });
-
   it('stays valid and names the rule of each result, whatever the problems hold', () => {
     fc.assert(
       fc.property(fc.array(anyProblem(), { maxLength: 4 }), (problems) => {
@@ -123,7 +72,7 @@ describe('the URI of a file in SARIF', () => {
 
 describe('the message of a SARIF result', () => {
   it('is no embedded link, also behind a backslash', () => {
-    const [result] = resultsOf(parse(reportOf({ ...error, message: 'see [here](//x) or [here\\](1)' })));
+    const [result] = resultsOf(parse(reportOf({ ...ERROR, message: 'see [here](//x) or [here\\](1)' })));
     assert.equal(result?.message.text, 'see [here\\](//x) or [here\\\\\\](1); split it');
   });
 
@@ -179,10 +128,6 @@ function resultsOf({ runs }: Log): readonly Result[] {
 }
 
 function uriOf(file: string): string {
-  const [result] = resultsOf(parse(reportOf({ ...error, at: { kind: 'whole-file', file } })));
+  const [result] = resultsOf(parse(reportOf({ ...ERROR, at: { kind: 'whole-file', file } })));
   return result?.locations[0]?.physicalLocation.artifactLocation.uri ?? assert.fail('no location');
-}
-
-function physical(uri: string, region?: { readonly startLine: number; readonly startColumn: number }) {
-  return { physicalLocation: { artifactLocation: { uri }, ...(region === undefined ? {} : { region }) } };
 }
