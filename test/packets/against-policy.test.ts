@@ -320,6 +320,7 @@ for (const { name, flags } of DATAPLANES) {
             before,
             /the agent's rules (?:masquerade it|leave it alone); the chains? of .* (?:first|too)$/m,
           );
+          assert.match(before, /^ {2}leaves by .*, if the agent's rules decide$/m);
         }
         assert.equal(await lab.seen(foreign.to), foreign.as, foreign.name);
         const { finding, stdout } = await doctor(lab, flags);

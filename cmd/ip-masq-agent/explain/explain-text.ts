@@ -147,11 +147,13 @@ function entryText({ prefix, verdict, origin, as }: Entry): string {
 /** Every text of the kernel is made printable: names and comments of other programs may hold any character. */
 function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly string[] {
   const agrees = agreesWholly(live) ? `kernel ${paint('green', 'agrees')}` : "the agent's own rules agree";
+  const contended = live.isLocal ? [] : contenderLines(live, wanted);
+  const ifOurs = contended.length === 0 ? '' : ", if the agent's rules decide";
   const others = [
     ...live.elsewhere.map((one) => elsewhereText(one)),
-    ...(live.isLocal ? [] : contenderLines(live, wanted)),
+    ...contended,
     ...live.flows.map(flowLine),
-    ...(live.egress === undefined || live.isLocal ? [] : [live.egress]),
+    ...(live.egress === undefined || live.isLocal ? [] : [`${live.egress}${ifOurs}`]),
     ...(wanted === 'masqueraded' && !live.isLocal ? [invalidText(live)] : []),
     ...live.suspects.flatMap((one) => [suspectText(one), ...suspectDetails(one).map((line) => `  ${line}`)]),
     ...live.unread.map((what) => `not read: ${what}`),
