@@ -137,7 +137,7 @@ export const FLAGS = {
   'sync-timeout': daemon(
     interval,
     '30s',
-    'how long to retry while the kernel or the xtables lock is busy, and how long one tool may run',
+    'how long a sync may take, with all its retries while the kernel or the xtables lock is busy, and how long one tool may run',
   ),
   once: daemon(boolean, 'false', 'sync once and exit'),
   'cleanup-on-exit': daemon(boolean, 'false', 'remove the rules when SIGTERM or SIGINT ends the agent'),

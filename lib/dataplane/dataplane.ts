@@ -25,7 +25,7 @@ export interface Dataplane {
   /** How many rules, or elements of sets, hold the policy in the kernel. */
   ruleCount(policy: Policy): number;
   /**
-   * Observes the agent's rules of one family. What was read over netlink is read again if an event says that it may have changed.
+   * Observes the agent's rules of one family.
    *
    * @param rewrite after a change that has failed: reads everything that may be the reason
    */

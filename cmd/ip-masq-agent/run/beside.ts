@@ -72,13 +72,14 @@ function isChange({ syncs }: Round): boolean {
   return syncs.some(({ found }) => found !== undefined);
 }
 
-/** Does it after the first round, after each that has changed rules, and when it was not done for long. */
+/** Does it after the first round, after each that has changed rules, and when it was not done for long; but not before the kernel is in sync. */
 function changedOrDue(job: () => void): Beside {
-  let doneAt = Number.NEGATIVE_INFINITY;
+  let isDue = true;
+  let doneAt = performance.now();
   return (round) => {
-    const now = performance.now();
-    if (!isChange(round) && now - doneAt < READ_AGAIN_MS) return;
-    doneAt = now;
+    isDue ||= isChange(round) || performance.now() - doneAt >= READ_AGAIN_MS;
+    if (!isDue || !round.inSync) return;
+    [isDue, doneAt] = [false, performance.now()];
     job();
   };
 }
