@@ -31,7 +31,7 @@ export interface Rule {
 }
 
 /** What a rule asks of a packet besides its destination. */
-export interface Condition {
+interface Condition {
   readonly text: string;
   /** The sources that it asks for; undefined if it asks for something else. */
   readonly sources?: RangeSet | undefined;

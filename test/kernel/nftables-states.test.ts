@@ -50,7 +50,7 @@ function combined<A, B, C = undefined>(
 /** The plan for the policy, and its transactions one after the other. */
 async function planned(netlink: Netlink, policy: Policy) {
   const { transactions, cleanup } =
-    planTable(await readTable(netlink, policy.family), policy, DEFAULTS) ?? assert.fail();
+    planTable(await readTable(netlink, policy.family, DEFAULTS), policy, DEFAULTS) ?? assert.fail();
   return [...transactions, cleanup].filter((one) => one.length > 0);
 }
 
@@ -143,8 +143,8 @@ for (const { family, kind } of FAMILY_KINDS) {
           return found && { ...found, use: found.use + (wrong < 0 ? 0 : 1) };
         },
       });
-      assert.equal((await readTable(counting(1), family))?.others, 0);
-      await assert.rejects(readTable(counting(2), family), { failure: 'interrupted' });
+      assert.equal((await readTable(counting(1), family, DEFAULTS))?.others, 0);
+      await assert.rejects(readTable(counting(2), family, DEFAULTS), { failure: 'interrupted' });
     });
 
     const base = 'type nat hook postrouting priority 90;';

@@ -5,6 +5,7 @@ import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { Netlink } from '../../lib/dataplane/netlink.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
+import type { Expression } from '../../lib/netlink/expressions.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { DAMAGES } from '../lab/damages.ts';
 import { openNetlink } from '../lab/netlink.ts';
@@ -139,6 +140,31 @@ for (const { family, kind } of FAMILY_KINDS) {
         ),
         ['not-masqueraded'],
       );
+    });
+
+    it('takes for its own what a newer kernel shows of the rules that it has just written, and nothing else', async () => {
+      await using node = await createNetlinkBox(kind);
+      const requests = {
+        ...node.netlink,
+        rules: async (...values: Parameters<typeof node.netlink.rules>) => {
+          const more = (one: Expression): Expression =>
+            one.name === 'masq' ? { name: 'unknown', type: 'masq', bytes: '0c000900' } : one;
+          const rules = await node.netlink.rules(...values);
+          return rules.map((rule) => ({ ...rule, expressions: rule.expressions.map(more) }));
+        },
+      };
+      const sockets = { openRequests: () => requests, openWatch: () => assert.fail() };
+      const open = () => openNftables(DEFAULTS, { netlink: new Netlink(sockets, () => {}) });
+      const dataplane = open();
+      const nft = (script: string) => succeed(node.box.run('nft', ['-f', '-'], { input: script }));
+      await settle(dataplane, policy);
+      // A new process writes them once.
+      assert.equal(await isInSync(open(), policy), false);
+      const { ranges } = (await dataplane.observe(family)).verdicts();
+      assert.equal(ranges.at(-1)?.verdict, 'masqueraded');
+      await nft(`add rule ${TABLE(family)} postrouting masquerade`);
+      assert.deepEqual((await syncOnce(dataplane, policy))?.found, ['rules differ']);
+      assert.equal(await isInSync(dataplane, policy), true);
     });
 
     describe('on one node, one after the other,', () => {

@@ -3,14 +3,12 @@ import { formatRange } from '../../cidr/ranges.ts';
 import { addElements, type Change, nameOf } from '../../netlink/change.ts';
 import { printable } from '../../text/escape.ts';
 import { truncatedText } from '../../text/words.ts';
-import { decode } from './decode.ts';
-import { encode } from './encode.ts';
 import { TABLE, tableName } from './names.ts';
 import { ruleText } from './ruleset.ts';
 import type { MeantChain, MeantSet, PolicyTable } from './table.ts';
 
-/** Changes that nf_tables carries out together. */
-export type Transaction = readonly Change[];
+/** Changes that nf_tables carries out together, those of rules with their text. */
+export type Transaction = readonly (Change & { readonly text?: string })[];
 
 /** The agent's table of a family. */
 export const place = (family: Family) => ({ family, table: TABLE });
@@ -33,9 +31,9 @@ export function addChain(family: Family, { name, hook, comment }: MeantChain): C
 }
 
 export function addRules(family: Family, { name, rules }: MeantChain): Transaction {
-  return rules.map(({ statements, comment }) => {
-    const expressions = encode(family, statements);
-    return { kind: 'add rule', ...place(family), chain: name, expressions, comment };
+  return rules.map((rule) => {
+    const { expressions, comment } = rule;
+    return { kind: 'add rule', ...place(family), chain: name, expressions, comment, text: ruleText(rule) };
   });
 }
 
@@ -47,12 +45,10 @@ export function scriptOf(transactions: readonly Transaction[]): string {
   return transactions.map((changes) => changes.map((one) => `${textOf(one)}\n`).join('')).join('\n');
 }
 
-function textOf(change: Change): string {
+function textOf(change: Transaction[number]): string {
   const { family, kind } = change;
   const text = printable([kind, tableName(family), nameOf(change) ?? ''].join(' ').trimEnd());
   if (kind === 'add elements')
     return `${text} { ${truncatedText(change.ranges, MOST_SHOWN, (one) => formatRange(family, one))} }`;
-  if (kind !== 'add rule') return text;
-  const { expressions, comment } = change;
-  return `${text} ${ruleText(family, { statements: decode(family, expressions), ...(comment && { comment }) })}`;
+  return change.text === undefined ? text : `${text} ${change.text}`;
 }

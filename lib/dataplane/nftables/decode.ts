@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import { hostBitsOf, type Range } from '../../cidr/ranges.ts';
 import type { Expression, KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS, VERDICT_REGISTER } from './encode.ts';
+import { CMP, HOST_TO_NETWORK, NFT_LOOKUP_F_INV, NUMGEN_RANDOM, PORTS, VERDICT_REGISTER } from './parts.ts';
 import { KEYS, type MatchKey, type Statement, VERDICTS, type VerdictName } from './statement.ts';
 
 interface KeyValue {

@@ -6,13 +6,15 @@ import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
-import type { Transaction } from './commands.ts';
+import { place, type Transaction } from './commands.ts';
 import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
 import { KnownSets } from './known-sets.ts';
-import { INVALID_CHAIN, purposeOf, SET, tableName } from './names.ts';
+import { purposeOf, SET, tableName } from './names.ts';
 import { readTable } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
-import { isOwn, setFor, type Table, type TableChain, type TableRule, type TableSet } from './ruleset.ts';
+import { countedAs } from './rules.ts';
+import { isOwn, setFor, type Table, type TableSet } from './ruleset.ts';
+import { ShownRules } from './shown-rules.ts';
 import { type PolicyTable, renderTable, tableBlock } from './table.ts';
 import { kernelVerdicts } from './verdict.ts';
 
@@ -35,7 +37,7 @@ export function openNftables(
   /** Why old sets of a family have not been deleted: until its next change, sets that nothing looks up stay. */
   const undeletable = new Map<Family, string>();
   const known = new KnownSets();
-  const { mostObjects: most } = options;
+  const shown = new ShownRules();
 
   const commit = async (requests: Requests, family: Family, transaction: Transaction): Promise<void> => {
     const generation = known.generationOf(family);
@@ -44,7 +46,7 @@ export function openNftables(
     known.onCommit(family, isLast ? generation : undefined);
   };
 
-  const apply = async ({ transactions, cleanup, kept }: TablePlan, family: Family): Promise<void> => {
+  const apply = async ({ transactions, cleanup, kept, chains }: TablePlan, family: Family): Promise<void> => {
     undeletable.delete(family);
     await ask(async (requests) => {
       for (const transaction of transactions) await commit(requests, family, transaction);
@@ -53,6 +55,10 @@ export function openNftables(
           if (!(error instanceof NetlinkError)) throw error;
           if (error.code !== 'ENOENT') undeletable.set(family, undeletableText(family, error));
         });
+      const isLast = async () => (await requests.generation()).id === known.generationOf(family);
+      if (chains.length === 0 || !(await isLast())) return;
+      const rules = await requests.rules(place(family));
+      if (await isLast()) shown.learn(chains, rules);
     });
     known.replace(family, kept);
   };
@@ -94,13 +100,13 @@ export function openNftables(
     ruleCount: (policy) => renderTable(policy, options).segments.length,
     async observe(family) {
       const { found, generation } = await netlink
-        .read((requests, id) => readTable(requests, family, { most, known: known.in(family, id) }))
+        .read((requests, id) => readTable(requests, family, options, shown, known.in(family, id)))
         .catch(fail);
       known.set(family, generation, found?.sets ?? []);
       return observed(family, found, generation);
     },
     async count(policy) {
-      const table = await ask((requests) => readTable(requests, policy.family, { most }));
+      const table = await ask((requests) => readTable(requests, policy.family, options, shown));
       return table !== undefined && isOwn(table) ? countTable(table, renderTable(policy, options)) : [];
     },
   };
@@ -144,16 +150,10 @@ function countTable(table: Table, { segments }: PolicyTable): readonly EntryCoun
     return entry === undefined ? [] : [{ entry, countedAs: 'not_masqueraded', packets }];
   });
   const rules = table.chains.flatMap((chain) =>
-    chain.rules.flatMap((rule): readonly EntryCount[] => {
-      const { packets } = rule;
-      return packets === undefined ? [] : [{ entry: undefined, countedAs: countedAs(chain, rule), packets }];
+    chain.rules.flatMap(({ own, packets }): readonly EntryCount[] => {
+      if (own === undefined || packets === undefined) return [];
+      return [{ entry: undefined, countedAs: countedAs(own.effect), packets }];
     }),
   );
   return [...(elements ?? []), ...rules];
-}
-
-function countedAs(chain: TableChain, { statements }: TableRule): EntryCount['countedAs'] {
-  if (chain.name === INVALID_CHAIN) return 'invalid';
-  const returns = statements.some((one) => one.kind === 'verdict' && one.verdict === 'return');
-  return returns ? 'not_masqueraded' : 'masqueraded';
 }

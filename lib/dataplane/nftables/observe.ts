@@ -4,31 +4,32 @@ import { interrupted, NetlinkError } from '../../netlink/error.ts';
 import { NFT_SET } from '../../netlink/messages.ts';
 import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
+import type { RuleOptions } from '../options.ts';
 import { CHAINS, TABLE, tableName } from './names.ts';
 import { type Table, type TableSet, tableOf } from './ruleset.ts';
-
-interface Reading {
-  /** The most elements of a set, and rules, that are read: of more, the set or the rules count as others than the agent's. */
-  readonly most?: number | undefined;
-  /** Sets whose elements are known, and not read: the kernel takes seconds to list 100,000. */
-  readonly known?: readonly TableSet[];
-}
+import { ShownRules } from './shown-rules.ts';
 
 /**
  * Reads the table with the name of the agent's table; undefined if there is none.
  *
+ * @param options of the agent's rules; and the most elements of a set, and rules, that are read: of more, the set or the rules count
+ * as others than the agent's
+ * @param shown how the kernel shows the agent's rules
+ * @param known sets whose elements are not read: the kernel takes seconds to list 100,000
  * @throws {NetlinkError}
  */
 export async function readTable(
   requests: Requests,
   family: Family,
-  reading: Reading = {},
+  options: RuleOptions,
+  shown = new ShownRules(),
+  known: readonly TableSet[] = [],
 ): Promise<Table | undefined> {
-  const first = await readOnce(requests, family, reading);
+  const first = await readOnce(requests, family, options, shown, known);
   if (first === undefined || first.others === 0) return first;
   // What the table counts and what is listed may be of two moments.
   const { id } = await requests.generation();
-  const second = await readOnce(requests, family, { ...reading, known: [] });
+  const second = await readOnce(requests, family, options, shown, []);
   const isOfOneMoment = second?.others === 0 || (await requests.generation()).id === id;
   if (!isOfOneMoment) throw interrupted(`list table ${tableName(family)}`);
   return second;
@@ -37,8 +38,11 @@ export async function readTable(
 async function readOnce(
   requests: Requests,
   family: Family,
-  { most = Number.MAX_SAFE_INTEGER, known = [] }: Reading,
+  options: RuleOptions,
+  shown: ShownRules,
+  known: readonly TableSet[],
 ): Promise<Table | undefined> {
+  const { mostObjects: most = Number.MAX_SAFE_INTEGER } = options;
   const place = { family, table: TABLE };
   const table = await requests.table(place);
   if (table === undefined) return undefined;
@@ -60,9 +64,9 @@ async function readOnce(
   const chains = table.use === sets.length + own.length ? own : await requests.chains(place);
   const objects = table.use === sets.length + chains.length ? [] : await requests.objects(place);
   const listed = await unlessTooMany(requests.rules(place, undefined, most * RULE_BYTES), []);
-  const rules = Map.groupBy(listed, ({ chain }) => chain);
+  const rules = Map.groupBy(shown.asMeant(listed), ({ chain }) => chain);
   const withRules = chains.map((chain) => ({ ...chain, rules: rules.get(chain.name) ?? [] }));
-  return tableOf(family, table, { sets, chains: withRules, objects });
+  return tableOf(family, options, table, { sets, chains: withRules, objects });
 }
 
 /** More than a rule of the agent has. */

@@ -26,6 +26,8 @@ interface Steps {
   readonly cleanup: Transaction;
   /** The sets that the table has before and after: what the kernel holds in new ones only a reading says. */
   readonly kept: readonly MeantSet[];
+  /** The chains that it has then. */
+  readonly chains: PolicyTable['chains'];
 }
 
 export interface TablePlan extends Steps {
@@ -135,18 +137,19 @@ function differencesOf(table: Table | undefined, wanted: PolicyTable): readonly 
  * yet. Then all rules switch to them at once, and at last the old sets go.
  */
 function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
-  const { family } = wanted;
+  const { family, chains } = wanted;
   const own = place(family);
-  const addChains = wanted.chains.flatMap((chain) => [addChain(family, chain), ...addRules(family, chain)]);
+  const addChains = chains.flatMap((chain) => [addChain(family, chain), ...addRules(family, chain)]);
   const flush = { kind: 'flush table', ...own } as const;
   // Without the flush, a table that is gone looks like a type of chain that the kernel does not know.
   if (table === undefined)
-    return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [], kept: [] };
+    return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [], kept: [], chains };
   if (!isDeepStrictEqual(tableProperties(table), tableProperties(wanted)))
     return {
       transactions: [[{ kind: 'delete table', ...own }, ...addTable(wanted), ...addChains]],
       cleanup: [],
       kept: [],
+      chains,
     };
   const named = withNames(wanted, (set) => rightSet(table, set) ?? freeName(table, set));
   const isIn = (sets: Table['sets'], { name }: Table['sets'][number]) =>
@@ -162,6 +165,7 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
     ].filter((commands) => commands.length > 0),
     cleanup: old.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
     kept: named.sets.filter((set) => isIn(table.sets, set)),
+    chains: named.chains,
   };
 }
 
@@ -209,7 +213,7 @@ export function planRemoval(table: Table | undefined): TablePlan | undefined {
   if (table === undefined || !isOwn(table)) return undefined;
   refuseForeign(table);
   const transaction = [{ kind: 'delete table', ...place(table.family) }] as const;
-  const steps: Steps = { transactions: [transaction], cleanup: [], kept: [] };
+  const steps: Steps = { transactions: [transaction], cleanup: [], kept: [], chains: [] };
   return { ...steps, draft: draftOf(['table left over'], table.family, contentOf(table), NOTHING, steps) };
 }
 

@@ -15,9 +15,10 @@ import type {
 import type { UserData } from '../../netlink/user-data.ts';
 import { printable } from '../../text/escape.ts';
 import { COMMENT_START } from '../dataplane.ts';
-import { decode } from './decode.ts';
+import type { PortOptions } from '../ports.ts';
 import { NFT_FAMILY, purposeOf, SRCNAT } from './names.ts';
-import { type Statement, statementText } from './statement.ts';
+import { rawText, recogniser } from './recognise.ts';
+import type { OwnRule } from './rules.ts';
 
 /**
  * A table of nf_tables as the agent means it, or as the kernel holds it: the same objects, in one normal form. Two tables are the
@@ -65,7 +66,9 @@ export interface TableChain extends UserData {
 }
 
 export interface TableRule extends UserData {
-  readonly statements: readonly Statement[];
+  readonly expressions: readonly Expression[];
+  /** What the agent knows of it; undefined if it is not one of its rules. */
+  readonly own?: Pick<OwnRule, 'text' | 'effect'> | undefined;
   /** Undefined if it does not count, or is only meant. */
   readonly packets?: bigint | undefined;
 }
@@ -82,6 +85,7 @@ type ReadElements = Pick<Elements, 'ranges' | 'catchAll' | 'hasOthers'>;
 /** What the kernel sends for a table, as a value. */
 export function tableOf(
   family: Family,
+  options: PortOptions,
   table: TableReply,
   {
     sets,
@@ -94,6 +98,8 @@ export function tableOf(
   },
 ): Table {
   const { flags, owner } = table;
+  const all = chains.flatMap(({ rules }) => rules.map(({ expressions }) => expressions));
+  const recognise = recogniser(family, all, options);
   return {
     family,
     ...userData(table),
@@ -102,8 +108,10 @@ export function tableOf(
     sets: sets.map((set) => setOf(family, set)).toSorted(byName),
     chains: chains
       .map(({ name, hook, isBound, rules, ...chain }) => {
-        const own = rules.map((rule) => ruleOf(family, rule));
-        return { ...userData(chain), name, hook, isBound, rules: own };
+        const read = rules.map(({ expressions, packets, ...rule }) => {
+          return { ...userData(rule), expressions, own: recognise(expressions), packets };
+        });
+        return { ...userData(chain), name, hook, isBound, rules: read };
       })
       .toSorted(byName),
     objects,
@@ -137,10 +145,6 @@ function statefulText(expression: Expression): string {
   return expression.name === 'unknown' ? `${expression.type} ${expression.bytes}` : expression.name;
 }
 
-function ruleOf(family: Family, { expressions, packets, ...rule }: RuleReply): TableRule {
-  return { ...userData(rule), statements: decode(family, expressions), packets };
-}
-
 function userData({ comment, extra }: UserData): UserData {
   return { ...(comment !== undefined && { comment }), ...(extra !== undefined && { extra }) };
 }
@@ -154,13 +158,10 @@ function byName(a: { readonly name: string }, b: { readonly name: string }): num
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
 
-/** A rule as nft(8) writes it, without counts. */
-export function ruleText(family: Family, rule: TableRule): string {
-  const text = [...rule.statements.map((one) => statementText(family, one)), ...userDataLines(rule)].join(
-    ' ',
-  );
+/** A rule as nft(8) writes it, without counts; one that is not the agent's with all that the kernel sends for it. */
+export function ruleText({ own, expressions, ...rule }: TableRule): string {
   // Other programs choose the names of chains and sets.
-  return printable(text);
+  return printable([own?.text ?? rawText(expressions), ...userDataLines(rule)].join(' '));
 }
 
 /** The properties that cannot be changed once the table is there. */
@@ -208,12 +209,9 @@ export function linesOf(table: Table): readonly string[] {
 }
 
 /** What packets meet, and what else stands in the table besides sets. */
-export function chainLines({ family, chains, objects }: Table): readonly string[] {
+export function chainLines({ chains, objects }: Table): readonly string[] {
   return [
-    ...chains.flatMap((chain) => [
-      chainLine(chain),
-      ...chain.rules.map((rule) => `rule ${ruleText(family, rule)}`),
-    ]),
+    ...chains.flatMap((chain) => [chainLine(chain), ...chain.rules.map((rule) => `rule ${ruleText(rule)}`)]),
     ...objects.map(({ name }) => `object ${printable(name)}`),
   ];
 }
@@ -241,8 +239,8 @@ export function withoutSpare(table: Table): Table {
 
 /** The names of the sets that rules look up. */
 function lookedUp(chains: readonly TableChain[]): ReadonlySet<string> {
-  const statements = chains.flatMap(({ rules }) => rules.flatMap((rule) => rule.statements));
-  return new Set(statements.flatMap((one) => (one.kind === 'match' && 'set' in one ? one.set : [])));
+  const expressions = chains.flatMap(({ rules }) => rules.flatMap((rule) => rule.expressions));
+  return new Set(expressions.flatMap((one) => (one.name === 'lookup' && one.set ? one.set : [])));
 }
 
 /** Whether a comment in the table begins as the agent's comments do; otherwise another program has made it. */

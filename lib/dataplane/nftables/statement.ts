@@ -75,7 +75,7 @@ export type Statement =
   | Readonly<{ kind: 'other'; text: string; passes: boolean; last: Expression | undefined }>;
 
 /** The key is, or is not, in a range of values, in a set, or has the value below the mask. */
-export type Match = {
+type Match = {
   readonly kind: 'match';
   readonly key: MatchKey;
   readonly isNot?: boolean;
@@ -85,7 +85,7 @@ export type Match = {
   | { readonly mask: bigint; readonly value: bigint }
 );
 
-export interface Translation {
+interface Translation {
   readonly kind: 'masquerade' | 'snat';
   /** Undefined for an address of the link; a text for what only the packet tells. */
   readonly address?: Range | string | undefined;
@@ -100,7 +100,6 @@ export const VERDICTS = { drop: 0, accept: 1, continue: -1, jump: -3, goto: -4, 
 export type VerdictName = keyof typeof VERDICTS;
 
 /** RTN_… of linux/rtnetlink.h, as nft(8) names them. */
-export const LOCAL = 2n;
 const ADDRESS_TYPES = [
   'unspec',
   'unicast',
@@ -115,14 +114,12 @@ const ADDRESS_TYPES = [
 
 /** What nft(8) calls the bits of NF_CT_STATE_INVALID_BIT, IP_CT_NEW and so on. */
 const STATES = { invalid: 1n, established: 2n, related: 4n, new: 8n, untracked: 64n } as const;
-/** The states of packets that no NAT sees. */
-export const INVALID = STATES.invalid | STATES.untracked;
 
 /** What nft(8) calls the protocols that have ports, and others that it names without /etc/protocols too. */
-export const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n, 'ipv6-icmp': 58n } as const;
+const PROTOCOL_NUMBERS = { tcp: 6n, udp: 17n, sctp: 132n, 'ipv6-icmp': 58n } as const;
 
 /** NF_NAT_RANGE_PROTO_RANDOM, _PERSISTENT and _PROTO_RANDOM_FULLY. */
-export const RANDOM_FULLY = 0x10;
+const RANDOM_FULLY = 0x10;
 const TRANSLATION_FLAGS = { random: 0x4, persistent: 0x8, 'fully-random': RANDOM_FULLY } as const;
 /** NF_NAT_RANGE_NETMAP: an address is replaced by that at the same place in another prefix. */
 const NETMAP = 0x40;

@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import { formatRange, parseRange } from '../../../lib/cidr/ranges.ts';
 import type { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { Netlink, type Requests } from '../../../lib/dataplane/netlink.ts';
-import { encode } from '../../../lib/dataplane/nftables/encode.ts';
 import { dataplaneError } from '../../../lib/dataplane/nftables/failure.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
 import { planRemoval, planTable } from '../../../lib/dataplane/nftables/plan.ts';
@@ -277,8 +276,7 @@ describe('the dataplane of nftables', () => {
       },
       table: async () => ({ flags: 0, use: has('add set') ? 3 : 2, handle: 1, comment: TABLE.comment }),
       rules: async () =>
-        (has('flush table') ? wanted : []).map(({ statements, comment }, handle) => {
-          const expressions = encode('IPv4', statements);
+        (has('flush table') ? wanted : []).map(({ expressions, comment }, handle) => {
           return { chain: 'postrouting', handle, packets: undefined, expressions, comment };
         }),
     });
