@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import { peerOf } from '../netlink/unix-socket.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
+import { peerOf } from './unix-socket.ts';
 
 /**
  * The name of the lock: an abstract Unix socket (unix(7)). It belongs to the network namespace, and ends with the

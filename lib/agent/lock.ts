@@ -4,10 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { formatDuration } from '../config/duration.ts';
 import type { Logger } from '../log/log.ts';
 import { nativeIfThere } from '../netlink/native.ts';
-import { listenAt, peerOf } from '../netlink/unix-socket.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
 import type { State } from './state.ts';
+import { listenAt, peerOf } from './unix-socket.ts';
 
 /** What taking the lock needs. */
 interface Claim {

@@ -12,7 +12,7 @@ interface Koffi {
   readonly node: { poll(descriptor: number, callback: () => void): { close(): void } };
 }
 
-/** A function of the C library. An array is passed as a pointer to its first byte. */
+/** A function of the C library, such as `int close(int)`. An array is passed as a pointer to its first byte. */
 interface CFunction {
   (...values: readonly CValue[]): number;
   /** Calls it in another thread; the last value is a callback. The arrays must be referenced until it is called. */
@@ -53,19 +53,19 @@ function load() {
   }
   const koffi = module.exports as Koffi;
   const library = koffi.load(null);
+  const func = (prototype: string) => library.func(prototype);
   return {
     errno: koffi.errno,
     poll: koffi.node.poll,
-    socket: library.func('int socket(int, int, int)'),
-    bind: library.func('int bind(int, void *, int)'),
-    listen: library.func('int listen(int, int)'),
-    getsockname: library.func('int getsockname(int, void *, void *)'),
-    getsockopt: library.func('int getsockopt(int, int, int, void *, void *)'),
-    setsockopt: library.func('int setsockopt(int, int, int, void *, int)'),
-    send: library.func('int64_t send(int, void *, size_t, int)'),
-    recvfrom: library.func('int64_t recvfrom(int, void *, size_t, int, void *, void *)'),
-    close: library.func('int close(int)'),
-    malloc_trim: library.func('int malloc_trim(size_t)'),
+    /** Any function, for who uses one that sockets of netlink do not need. */
+    func,
+    socket: func('int socket(int, int, int)'),
+    bind: func('int bind(int, void *, int)'),
+    getsockname: func('int getsockname(int, void *, void *)'),
+    setsockopt: func('int setsockopt(int, int, int, void *, int)'),
+    send: func('int64_t send(int, void *, size_t, int)'),
+    recvfrom: func('int64_t recvfrom(int, void *, size_t, int, void *, void *)'),
+    close: func('int close(int)'),
   };
 }
 

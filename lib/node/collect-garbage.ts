@@ -42,7 +42,7 @@ function heapBytes(): number {
 /** Gives the kernel what malloc(3) keeps. */
 function releaseFreeMemory(): void {
   try {
-    native().malloc_trim(0);
+    native().func('int malloc_trim(size_t)')(0);
   } catch {
     // Without the native module it stays.
   }

@@ -13,7 +13,7 @@ import { DIFFERENCES } from '../../lib/dataplane/dataplane.ts';
 import { assertSameText } from '../lab/same-text.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const PAGES = globSync('{*.md,{.github,docs,examples,test}/**/*.md}', { cwd: ROOT });
+const PAGES = globSync('{*.md,{.github,docs,examples,lib,test}/**/*.md}', { cwd: ROOT });
 
 /** The files of the repository, for pages that people also read elsewhere. */
 const OWN = `https://github.com/${REPOSITORY}/blob/main/`;

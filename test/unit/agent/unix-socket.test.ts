@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { it } from 'node:test';
-import { listenAt, peerOf } from '../../../lib/netlink/unix-socket.ts';
+import { listenAt, peerOf } from '../../../lib/agent/unix-socket.ts';
 
 it('a name is listened at once, and the kernel says who has the other end of a Unix socket, to both ends', async () => {
   const path = `\0ip-masq-agent-test-${process.pid}`;

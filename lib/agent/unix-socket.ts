@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { kernelError } from './error.ts';
-import { native } from './native.ts';
+import { kernelError } from '../netlink/error.ts';
+import { native } from '../netlink/native.ts';
 
 /** Who has the other end of a Unix socket, as the kernel says. */
 interface Peer {
@@ -26,7 +26,8 @@ const UCRED_BYTES = 12;
  * @throws {NetlinkError} with the code EADDRINUSE if a socket has the name
  */
 export function listenAt(name: string): number {
-  const { socket, bind, listen, close, errno } = native();
+  const { socket, bind, close, errno, func } = native();
+  const listen = func('int listen(int, int)');
   const asked = `listen at ${name.replace('\0', '@')}`;
   const address = Buffer.concat([Buffer.from(Uint16Array.of(AF_UNIX).buffer), Buffer.from(name)]);
   const descriptor = socket(AF_UNIX, SOCK_STREAM_NONBLOCK_CLOEXEC, 0);
@@ -37,6 +38,9 @@ export function listenAt(name: string): number {
   throw error;
 }
 
+/** Any user of the node can connect very often. */
+let getsockopt: ReturnType<ReturnType<typeof native>['func']> | undefined;
+
 /**
  * The process that listened on, or connected to, the other end of a connected Unix socket, at that time (SO_PEERCRED in
  * unix(7)). No process can pretend to be another user.
@@ -45,7 +49,8 @@ export function listenAt(name: string): number {
  */
 export function peerOf(socket: Socket): Peer {
   const [credentials, length] = [Buffer.alloc(UCRED_BYTES), Int32Array.of(UCRED_BYTES)];
-  const result = native().getsockopt(descriptorOf(socket), SOL_SOCKET, SO_PEERCRED, credentials, length);
+  getsockopt ??= native().func('int getsockopt(int, int, int, void *, void *)');
+  const result = getsockopt(descriptorOf(socket), SOL_SOCKET, SO_PEERCRED, credentials, length);
   if (result !== 0 || length[0] !== UCRED_BYTES) throw new Error('the kernel does not say who it is');
   return { pid: credentials.readInt32LE(), uid: credentials.readUInt32LE(4) };
 }
