@@ -27,7 +27,8 @@ export function recogniser(
   const own = new Map<string, OwnRule>();
   for (const destinations of [SET, ...named(SET)])
     for (const from of sources) {
-      const inputs = { family, destinations, sources: from, addresses };
+      // Rules with addresses look up no set.
+      const inputs = { family, destinations, sources: from, addresses: own.size === 0 ? addresses : [] };
       const all = [...natRules(inputs, options), invalidRule(inputs, 'count'), invalidRule(inputs, 'drop')];
       for (const one of all) own.set(rawText(one.expressions), one);
     }
