@@ -3,27 +3,33 @@ import { formatProblem } from '../../lib/config/problem.ts';
 import { readFile } from '../../lib/inputs/input.ts';
 import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
-import { mergedText } from '../../lib/report/merged-text.ts';
+import { mergedTexts } from '../../lib/report/merged-text.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { sarifReport } from '../../lib/report/sarif.ts';
 import { textReport } from '../../lib/report/text-report.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { buildInfo } from './build-info.ts';
+import { checkAgents } from './check-agents.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS, CHECK_FORMATS } from './command-flags.ts';
 import { EXIT, UsageError } from './exit.ts';
 import { assertions } from './flag-kinds.ts';
-import { checkTogether } from './flags.ts';
-import { keptFamilies } from './from-flags.ts';
+import { checkTogether, type FlagValues } from './flags.ts';
+import { configOptions, keptFamilies } from './from-flags.ts';
 import { print, STDOUT, wantsColour } from './print.ts';
-import { noteDefaults, readReport } from './read-config.ts';
+import { noteDefaults, readPaths, reportOf } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
-export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Promise<number> {
+export async function check({ flags, operands, flagTexts }: Args<typeof CHECK_FLAGS>): Promise<number> {
   const isExpected = flags.expect !== '';
-  const all = isExpected ? await withAssertions(flags, flags.expect) : flags;
-  const report = await readReport(all, [...operands, ...flags.filename]);
+  const expected = isExpected ? await readAssertions(flags.expect) : NO_ASSERTIONS;
+  const complete = <Flags extends FlagValues>(some: Flags) => withAssertions(some, expected);
+  const inputs = await readPaths(flags, [...operands, ...flags.filename]);
+  const report =
+    inputs.agents.length === 0
+      ? reportOf(inputs, configOptions(complete(flags)))
+      : checkAgents(inputs, flagTexts, complete);
   const { config, problems } = report;
   if (config !== undefined) noteDefaults(config, flags, flags.output === 'text' && !flags.quiet);
   print(REPORTS[flags.output](report, flags));
@@ -34,18 +40,19 @@ export async function check({ flags, operands }: Args<typeof CHECK_FLAGS>): Prom
 
 const EXAMPLE = 'write for example --must-masquerade=8.8.8.8/32';
 
+type Assertions = Record<'must-masquerade' | 'must-not-masquerade', Traffic[]>;
+
+const NO_ASSERTIONS: Assertions = { 'must-masquerade': [], 'must-not-masquerade': [] };
+
 /**
- * The flags, with the assertions of a file beside their own: one a line, as on the command line; `#` begins a comment.
+ * The assertions of a file: one a line, as on the command line; `#` begins a comment.
  *
  * @throws {UsageError}
  */
-async function withAssertions(flags: CheckFlags, path: string): Promise<CheckFlags> {
+async function readAssertions(path: string): Promise<Assertions> {
   const file = await readFile(path);
   if (!('text' in file)) throw new UsageError(`--expect: ${formatProblem(file)}`);
-  const said: Record<'must-masquerade' | 'must-not-masquerade', Traffic[]> = {
-    'must-masquerade': [],
-    'must-not-masquerade': [],
-  };
+  const said: Assertions = { 'must-masquerade': [], 'must-not-masquerade': [] };
   for (const [index, line] of file.text.split('\n').entries()) {
     const text = line.replace(/(?:^|\s)#.*$/, '').trim();
     const [, name, cidrs = ''] = /^--(must-(?:not-)?masquerade)=(.+)$/.exec(text) ?? [];
@@ -58,13 +65,17 @@ async function withAssertions(flags: CheckFlags, path: string): Promise<CheckFla
       throw new UsageError(`--expect: ${printable(file.name)}:${index + 1}: ${quote(text)} ${error.message}`);
     }
   }
-  const { 'must-masquerade': outside, 'must-not-masquerade': inside } = said;
-  if (outside.length + inside.length === 0)
+  if (said['must-masquerade'].length + said['must-not-masquerade'].length === 0)
     throw new UsageError(`--expect: ${printable(file.name)} has no assertion: ${EXAMPLE}`);
+  return said;
+}
+
+/** The flags, with more assertions. */
+function withAssertions<Flags extends FlagValues>(flags: Flags, more: Assertions): Flags {
   const all = {
     ...flags,
-    'must-masquerade': [...flags['must-masquerade'], ...outside],
-    'must-not-masquerade': [...flags['must-not-masquerade'], ...inside],
+    'must-masquerade': [...flags['must-masquerade'], ...more['must-masquerade']],
+    'must-not-masquerade': [...flags['must-not-masquerade'], ...more['must-not-masquerade']],
   };
   checkTogether(all);
   return all;
@@ -74,7 +85,7 @@ const REPORTS: Readonly<
   Record<keyof typeof CHECK_FORMATS, (report: CheckReport, flags: CheckFlags) => string>
 > = {
   text: (report, flags) =>
-    `${flags.quiet ? '' : mergedText(report, keptFamilies(flags))}${textReport(report, wantsColour(STDOUT), flags.quiet)}`,
+    `${flags.quiet ? '' : mergedTexts(report, keptFamilies(flags))}${textReport(report, wantsColour(STDOUT), flags.quiet)}`,
   json: jsonReport,
   github: (report, flags) => githubReport(report, flags['stdin-name']),
   sarif: (report) => sarifReport(report, buildInfo().version),

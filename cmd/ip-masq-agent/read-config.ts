@@ -1,8 +1,8 @@
-import type { MergedConfig } from '../../lib/config/config.ts';
+import type { ConfigOptions, MergedConfig } from '../../lib/config/config.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
 import { loadConfig, mergeConfigFiles } from '../../lib/config/load.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
-import { readAgentInputs, readInputs } from '../../lib/inputs/input.ts';
+import { type AllInputs, readAgentInputs, readInputs, sameNames } from '../../lib/inputs/input.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { truncated } from '../../lib/text/words.ts';
@@ -57,19 +57,40 @@ export function errorJson(error: InvalidConfigError | undefined): { readonly err
 }
 
 /**
- * Reads, validates and merges what the paths hold; without paths, what --config-dir holds.
+ * Reads, validates and merges what the paths hold, as if one agent read it all.
  *
  * @throws {UsageError}
  */
 export async function readReport(flags: InputFlags, paths: readonly string[]): Promise<CheckReport> {
+  const inputs = await readPaths(flags, paths);
+  return reportOf(inputs, configOptions(flags));
+}
+
+/** The report of all config files as one config. */
+export function reportOf(inputs: AllInputs, options: ConfigOptions): CheckReport {
+  const { configFiles, manifests } = inputs;
+  return { configFiles, manifests, ...mergeInputs(inputs, options) };
+}
+
+/**
+ * What the paths hold; without paths, what --config-dir holds.
+ *
+ * @throws {UsageError}
+ */
+export async function readPaths(flags: InputFlags, paths: readonly string[]): Promise<AllInputs> {
   const { 'config-dir': configDir, recursive } = flags;
-  const options = configOptions(flags);
   if (recursive && paths.length === 0) throw new UsageError('--recursive needs a directory: see --filename');
-  const inputs =
-    paths.length === 0
-      ? await readAgentInputs(configDir)
-      : await readInputs(paths, () => process.stdin, recursive);
-  return { ...inputs, ...mergeConfigFiles(inputs.configFiles, options, inputs.problems) };
+  return paths.length === 0
+    ? await readAgentInputs(configDir)
+    : await readInputs(paths, () => process.stdin, recursive);
+}
+
+/** The config files as one config. */
+export function mergeInputs(
+  { configFiles, problems }: Pick<AllInputs, 'configFiles' | 'problems'>,
+  options: ConfigOptions,
+) {
+  return mergeConfigFiles(configFiles, options, [...problems, ...sameNames(configFiles)]);
 }
 
 /** Says that the defaults apply, if they do: on standard error if standard output is for programs. */

@@ -78,6 +78,9 @@ const CHECK_KINDS = {
 export const KINDS = {
   unreadable: error('A config file or the config directory cannot be read.'),
   'not-a-config-file': warning('A file is left out because of its name or type.'),
+  'not-delivered': error('kubelet does not deliver a config file as manifests have it.'),
+  'not-updated': warning('Running agents never get a change of a config file.'),
+  arguments: error('An agent would refuse the arguments that a manifest has for it.'),
   'no-config-file': error('The paths to check hold no config file.'),
   'missing-config-file': error('A config file that --require-file names is not there.'),
   'same-name': error('Two config files have the same name, so one volume cannot hold both.'),

@@ -111,7 +111,7 @@ async function readDirectory(
   const isKnown = ({ at }: Problem) =>
     at?.kind === 'whole-file' &&
     ((recursive && tree.has(join(path, at.file))) ||
-      manifests.some(({ manifests: [file] }) => file?.name === join(dir, at.file)));
+      manifests.some(({ manifests: [one] }) => one?.file.name === join(dir, at.file)));
   const others = problems.filter((one) => !isKnown(one)).map((one) => within(dir, one));
   return joined([...own, ...manifests, { ...NO_INPUTS, problems: others }]);
 }

@@ -4,14 +4,14 @@ import { MAX_BYTES } from '../config/limits.ts';
 import { fileProblem, type Problem, type ProblemKind } from '../config/problem.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
-import { readManifest } from './manifest.ts';
+import { type Manifest, readManifest } from './manifest.ts';
 
 /** Config files, from wherever people keep them. */
 export interface Inputs {
   /** In byte order of their names, once all are read. */
   readonly configFiles: readonly ConfigFile[];
-  /** The manifests that problems may point into. */
-  readonly manifests: readonly ConfigFile[];
+  /** What they hold is not among the config files until all are read: one may say how another is mounted. */
+  readonly manifests: readonly Manifest[];
   readonly problems: readonly Problem[];
   /** Whether a directory has directories that were not read. */
   readonly hasUnreadDirectories?: boolean;
@@ -43,7 +43,7 @@ export function readText(path: string, bytes: Buffer): Inputs {
 /** What a manifest holds; undefined if the text is not one. The name of the file is its path. */
 export function manifestOf(file: ConfigFile): Inputs | undefined {
   const manifest = readManifest(file);
-  return manifest && { ...manifest, manifests: [file] };
+  return manifest && { ...NO_INPUTS, manifests: [manifest] };
 }
 
 export function joined(parts: readonly Inputs[]): Inputs {

@@ -16,8 +16,21 @@ import {
   unreadable,
   unreadableProblem,
 } from './file.ts';
+import { deliver } from './manifest.ts';
+import type { Workload } from './workload.ts';
 
 const STDIN = '-';
+
+/** All that was read. */
+export interface AllInputs {
+  /** In byte order of their names. */
+  readonly configFiles: readonly ConfigFile[];
+  /** The manifests that problems may point into. */
+  readonly manifests: readonly ConfigFile[];
+  readonly problems: readonly Problem[];
+  /** Those of the manifests, each with the config files that it reads. */
+  readonly agents: readonly Workload[];
+}
 
 /**
  * Reads config files, manifests and directories of both, as if all that they hold were mounted on one node. It is an
@@ -29,29 +42,48 @@ export async function readInputs(
   paths: readonly string[],
   stdin: () => AsyncIterable<Buffer>,
   recursive = false,
-): Promise<Inputs> {
+): Promise<AllInputs> {
   const inputs: Inputs[] = [];
   const known = new Set<string>(); // a file may be named by itself and through its directory
+  const isNew = (file: ConfigFile) => !known.has(placeOf(file));
   const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
   const walk = new WalkLimits();
   for (const path of distinct.values()) {
     const input = await readInput(path, stdin, recursive, walk);
-    inputs.push({ ...input, configFiles: input.configFiles.filter((one) => !known.has(placeOf(one))) });
-    for (const configFile of input.configFiles) known.add(placeOf(configFile));
+    const { configFiles, manifests } = input;
+    inputs.push({
+      ...input,
+      configFiles: configFiles.filter(isNew),
+      manifests: manifests.filter(({ file }) => isNew(file)),
+    });
+    for (const file of [...configFiles, ...manifests.map((one) => one.file)]) known.add(placeOf(file));
   }
-  return together([...inputs, ...nothingFound(paths, inputs)]);
+  const all = together(inputs);
+  return { ...all, problems: [...all.problems, ...nothingFound(paths, inputs, all)] };
 }
 
 /** Reads the config directory as the agent does: without a config file, the defaults apply. */
-export async function readAgentInputs(dir: string): Promise<Inputs> {
+export async function readAgentInputs(dir: string): Promise<AllInputs> {
   return together([await readConfigDirectory(dir)]);
 }
 
-/** All inputs as one config. */
-function together(inputs: readonly Inputs[]): Inputs {
-  const { configFiles: found, manifests, problems } = joined(inputs);
-  const configFiles = found.toSorted((a, b) => byteOrder(a.name, b.name));
-  return { configFiles, manifests, problems: [...problems, ...sameNames(configFiles)] };
+/** All inputs as one; a config file that is in no manifest is one of each agent. */
+function together(inputs: readonly Inputs[]): AllInputs {
+  const { configFiles, manifests, problems } = joined(inputs);
+  const delivered = deliver(manifests);
+  return {
+    configFiles: inOrder([...configFiles, ...delivered.configFiles]),
+    manifests: manifests.map(({ file }) => file),
+    problems: [...problems, ...delivered.problems],
+    agents: delivered.agents.map((agent) => ({
+      ...agent,
+      configFiles: inOrder([...configFiles, ...agent.configFiles]),
+    })),
+  };
+}
+
+function inOrder(configFiles: readonly ConfigFile[]): ConfigFile[] {
+  return configFiles.toSorted((a, b) => byteOrder(a.name, b.name));
 }
 
 function fileOf({ name, embeddedIn }: ConfigFile): string {
@@ -106,8 +138,11 @@ function nameOf(path: string): string {
   return path === STDIN ? STDIN_NAME : path;
 }
 
-function nothingFound(paths: readonly string[], inputs: readonly Inputs[]): readonly Inputs[] {
-  const { configFiles, problems } = joined(inputs);
+function nothingFound(
+  paths: readonly string[],
+  inputs: readonly Inputs[],
+  { configFiles, problems }: AllInputs,
+): readonly Problem[] {
   if (configFiles.length > 0 || problems.some(({ severity }) => severity === 'error')) return [];
   const names = paths.map((path) => printable(nameOf(path))).join(', ');
   const message = `no config file in ${names}: nothing was checked`;
@@ -115,11 +150,11 @@ function nothingFound(paths: readonly string[], inputs: readonly Inputs[]): read
     ? 'use -R to look into its directories too, or '
     : '';
   const remedy = `${deeper}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
-  return [{ ...NO_INPUTS, problems: [problem('no-config-file', { message, remedy })] }];
+  return [problem('no-config-file', { message, remedy })];
 }
 
 /** A volume holds one file of each name. */
-function sameNames(configFiles: readonly ConfigFile[]): readonly Problem[] {
+export function sameNames(configFiles: readonly ConfigFile[]): readonly Problem[] {
   return configFiles.flatMap((configFile, index): Problem[] => {
     const before = configFiles[index - 1];
     if (before?.name !== configFile.name) return [];

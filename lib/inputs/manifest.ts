@@ -2,23 +2,28 @@ import { type ConfigFile, LINE_BREAK, problemIn, type TextFile } from '../config
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import type { Problem } from '../config/problem.ts';
 import { RENDER, templateMarkIn } from '../config/template.ts';
-import { type MapNode, type Node, parseDocuments, valueAt } from '../config/yaml.ts';
+import { type Node, parseDocuments, valueAt } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
 import { ConfigFileCollector, isMergeKey, partsOf, readConfigMap, withoutRepeats } from './config-map.ts';
-import { isOfAgent, type Mounting, mountingOf, mountsOf, textAt } from './mounts.ts';
+import { type Mounting, mountings } from './mounting.ts';
+import { isOfAgent, type KubernetesObject, textAt, workloadsOf } from './workload.ts';
 
-/** The config files that a file of Kubernetes manifests holds, and what is wrong with how it holds them. */
+/** A file of Kubernetes manifests. */
 export interface Manifest {
-  readonly configFiles: readonly ConfigFile[];
-  readonly problems: readonly Problem[];
+  readonly file: ConfigFile;
+  readonly parts: readonly Part[];
+}
+
+interface Part {
+  readonly collector: ConfigFileCollector;
+  readonly isForAgent: boolean;
+  readonly objects: readonly KubernetesObject[];
 }
 
 /**
- * Reads the ConfigMaps of a file: several documents, lists in lists, as kubectl prints and takes them. Every key of
- * `data` and `binaryData` that begins with `ip-masq-` is a config file or, if a workload of the file mounts the ConfigMap,
- * every one that becomes a file of such a name. Problems and config files point into the file itself. A document that is not
- * YAML hides no other.
+ * Reads the objects of a file: several documents, lists in lists, as kubectl prints and takes them. A document that is not YAML
+ * hides no other.
  *
  * @param file the whole file
  * @returns undefined if the text is not a manifest
@@ -28,31 +33,30 @@ export function readManifest(file: TextFile): Manifest | undefined {
   if (!file.text.includes('apiVersion')) return undefined;
   const pieces = piecesOf(file.text).map(parsePiece);
   if (!pieces.some(isManifest)) return undefined;
-  const parts = pieces.map((piece) => {
+  const parts = pieces.map((piece): Part => {
     const collector = new ConfigFileCollector(file, piece.start);
     if ('error' in piece) collector.problems.push(asProblem(piece, file));
-    return {
-      collector,
-      isForAgent: isOfAgent(piece.text),
-      objects: 'error' in piece ? [] : objectsOf(piece.documents),
-    };
+    const objects = 'error' in piece ? [] : objectsOf(piece.documents, collector);
+    return { collector, isForAgent: isOfAgent(piece.text), objects };
   });
-  const mounts = mountsOf(
-    parts.flatMap(({ collector, objects }) =>
-      objects.map(({ node }) => ({
-        node,
-        warn: (...warning) => collector.report('not-a-config-file', ...warning),
-      })),
-    ),
-  );
-  const names = new Set(
-    parts.flatMap(({ objects }) => objects.map(({ node }) => textAt(valueAt(node, 'metadata'), 'name'))),
-  );
-  for (const { collector, objects, isForAgent } of parts)
-    readObjects(objects, isForAgent, collector, (one) => mountingOf(one, mounts, names));
+  return { file, parts };
+}
+
+/**
+ * The config files that manifests hold, what is wrong with how they hold them, and the agents that read them. Every key of
+ * `data` and `binaryData` of a ConfigMap that begins with `ip-masq-` is a config file or, if a workload mounts the ConfigMap,
+ * every one that becomes a file of such a name. Problems and config files point into the files themselves.
+ */
+export function deliver(manifests: readonly Manifest[]) {
+  const parts = manifests.flatMap((manifest) => manifest.parts);
+  const objects = parts.flatMap((part) => part.objects);
+  const workloads = workloadsOf(objects);
+  const mountingOf = mountings(workloads, objects);
+  for (const part of parts) readObjects(part, mountingOf);
   return {
     configFiles: parts.flatMap(({ collector }) => collector.configFiles),
     problems: parts.flatMap(({ collector }) => collector.problems),
+    agents: workloads.filter(({ isAgent }) => isAgent),
   };
 }
 
@@ -113,14 +117,8 @@ function asProblem({ start, text, error }: Piece & { readonly error: PlacedError
   return problemIn(file, 'syntax', at, printable(error.message), remedy);
 }
 
-/** A Kubernetes object; the kind is empty if neither the object nor the list around it says it. */
-interface KubernetesObject {
-  readonly node: MapNode;
-  readonly kind: string;
-}
-
 /** The objects from top to bottom, those in lists too; one that has aliases is there once. */
-function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
+function objectsOf(documents: readonly Node[], collector: ConfigFileCollector): readonly KubernetesObject[] {
   const found: KubernetesObject[] = [];
   const seen = new Set<Node>();
   // Not recursive: lists may be nested far deeper by aliases than functions may call themselves.
@@ -130,7 +128,12 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
     if (node.kind !== 'map' || seen.has(node)) continue;
     seen.add(node);
     const kind = textAt(node, 'kind') ?? next.kind;
-    found.push({ node, kind });
+    found.push({
+      node,
+      kind,
+      report: (...problem) => collector.report(...problem),
+      originOf: (at) => collector.originOf(at),
+    });
     const items = kind.endsWith('List') ? valueAt(node, 'items') : undefined;
     if (items?.kind !== 'list' || seen.has(items)) continue;
     seen.add(items);
@@ -141,18 +144,19 @@ function objectsOf(documents: readonly Node[]): readonly KubernetesObject[] {
 }
 
 function readObjects(
-  objects: readonly KubernetesObject[],
-  isForAgent: boolean,
-  collector: ConfigFileCollector,
-  mounting: (configMap: MapNode) => Mounting,
+  { objects, isForAgent, collector }: Part,
+  mountingOf: (object: KubernetesObject) => Mounting,
 ): void {
   const seen = new Set<Node>();
-  for (const { node, kind } of objects) {
-    if (isForAgent) reportRepeats({ node, kind }, collector, seen);
+  for (const object of objects) {
+    const { node, kind } = object;
+    if (isForAgent) reportRepeats(object, collector, seen);
     // What a merge key adds may be the data, the items, or the kind itself.
     if (kind === '' || kind === 'ConfigMap' || kind.endsWith('List'))
       for (const { key } of node.pairs.filter(isMergeKey)) collector.reportMergeKey(key);
-    if (kind === 'ConfigMap') readConfigMap(node, collector, mounting(node));
+    if (kind !== 'ConfigMap' && kind !== 'Secret') continue;
+    const mounting = mountingOf(object);
+    if (kind === 'ConfigMap' || mounting.sources.length > 0) readConfigMap(object, collector, mounting);
   }
 }
 

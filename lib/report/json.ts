@@ -4,10 +4,10 @@ import { KEYS } from '../config/keys.ts';
 import type { Problem } from '../config/problem.ts';
 import { prettyJson } from '../text/escape.ts';
 import { originValue } from '../text/origin.ts';
-import { type CheckReport, summarize } from './report.ts';
+import { type AgentReport, type CheckReport, summarize } from './report.ts';
 
 /** The JSON report: the problems and the merged config, for programs. Names and messages can be read back as they were. */
-export function jsonReport({ problems, config, configFiles }: CheckReport): string {
+export function jsonReport({ problems, config, configFiles, agents = [] }: CheckReport): string {
   const summary = summarize(problems);
   return prettyJson({
     ok: config !== undefined,
@@ -16,7 +16,20 @@ export function jsonReport({ problems, config, configFiles }: CheckReport): stri
     configFiles: configFiles.map(({ name, embeddedIn }) => ({ name, file: embeddedIn?.file.name ?? name })),
     problems: problems.map(problemValue),
     merged: config === undefined ? null : mergedValue(config),
+    agents: agents.map(agentValue),
   });
+}
+
+function agentValue({ name, flags, unknown, config }: AgentReport) {
+  const ok = config !== undefined;
+  return {
+    name,
+    flags,
+    unknown,
+    ok,
+    hash: ok ? configHash(config) : null,
+    merged: ok ? mergedValue(config) : null,
+  };
 }
 
 export function problemValue({ severity, kind, message, remedy, at, other }: Problem) {

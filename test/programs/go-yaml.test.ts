@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
 import { keyName, type Node, parseYaml } from '../../lib/config/yaml.ts';
-import { readManifest } from '../../lib/inputs/manifest.ts';
 import { goEnvironment } from '../cluster/local/go.ts';
 import { run, succeed } from '../lab/run.ts';
 import { RUNS } from '../lab/runs.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../lab/volume.ts';
 import { almostConfig } from '../unit/config/arbitrary.ts';
 import { validate } from '../unit/config/support.ts';
+import { readAlone } from '../unit/inputs/alone.ts';
 import { CONFIG_MAP, configMap, SHAPES } from '../unit/inputs/manifest-cases.ts';
 
 // RUNS=25 tries some 50,000 configs and 30,000 manifests.
@@ -144,7 +144,7 @@ describe('the YAML reader of Kubernetes and of the Go agents', { skip }, () => {
   it('finds the same config files in each manifest without an error', async () => {
     let compared = 0;
     for (const { text, value, error } of await readByGo(edited(MANIFEST_TEXTS), MANIFESTS, true)) {
-      const { configFiles, problems } = readManifest({ name: 'm.yaml', text }) ?? {
+      const { configFiles, problems } = readAlone({ name: 'm.yaml', text }) ?? {
         configFiles: [],
         problems: [],
       };

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { readTree, WalkLimits } from '../../../lib/inputs/directory.ts';
 import type { Inputs } from '../../../lib/inputs/file.ts';
-import { readAgentInputs, readInputs } from '../../../lib/inputs/input.ts';
+import { readAgentInputs, readInputs, sameNames } from '../../../lib/inputs/input.ts';
 import { startGroup } from '../../lab/group.ts';
 import { asNobody } from '../../lab/user.ts';
 import {
@@ -225,7 +225,7 @@ describe('reading inputs', () => {
     };
     const inputs = await readInputs(paths.map(path), askedOnce, recursive);
     assert.ok(calls <= 1);
-    return told(inputs);
+    return told({ ...inputs, problems: [...inputs.problems, ...sameNames(inputs.configFiles)] });
   }
 
   function told({ configFiles, problems }: Pick<Inputs, 'configFiles' | 'problems'>) {
@@ -253,14 +253,18 @@ describe('reading inputs', () => {
 
   for (const [what, limits, read, message] of [
     ['entries', { entries: 3 }, [], 'has more than 100,000 files and directories'],
-    ['bytes', { bytes: 80 }, ['DIR/c/a.yaml:ip-masq-a'], 'has more than 64 MiB of manifests'],
+    ['bytes', { bytes: 80 }, ['DIR/c/a.yaml'], 'has more than 64 MiB of manifests'],
   ] as const) {
     it(`stops in directories with too many ${what}`, async () => {
       await write({ 'c/a.yaml': manifest('ip-masq-a'), 'c/d/b.yaml': manifest('ip-masq-b'), 'c/d/e/f': '' });
       const walk = Object.assign(new WalkLimits(), limits);
-      const { configFiles, problems } = await readTree(path('DIR/c'), true, walk);
-      assert.deepEqual(told({ configFiles, problems }), {
-        configFiles: read,
+      const { manifests, problems } = await readTree(path('DIR/c'), true, walk);
+      assert.deepEqual(
+        manifests.map(({ file }) => shown(file.name)),
+        read,
+      );
+      assert.deepEqual(told({ configFiles: [], problems }), {
+        configFiles: [],
         problems: [`DIR/c: error: ${message}; name the directories in it that hold the manifests`],
       });
     });

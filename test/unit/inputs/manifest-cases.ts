@@ -30,7 +30,7 @@ data:
     ‸nonMasqueradeCIDRs:
     [ 10.2.0.0/16,
     10.0.0.1/8 ]
-immutable: true
+immutable: ‸true
 kind: ConfigMap
 metadata:
   annotations:
@@ -78,7 +78,7 @@ ${CONFIG_MAP.replace('ip-masq-a', '"ip-masq-b"')}
 
 /** What a manifest may be or hold; all with mistakes in its configs. */
 export const SHAPES: readonly Case[] = [
-  ['what `kubectl get -o yaml` prints', GET_YAML, 'cidr', 'cidr', 'cidr', 'cidr'],
+  ['what `kubectl get -o yaml` prints', GET_YAML, 'cidr', 'cidr', 'cidr', 'cidr', 'not-updated'],
   ['what `kubectl get -o json` prints', GET_JSON, 'cidr', 'cidr'],
   ['what helm and kustomize print', HELM, 'cidr', 'cidr'],
   ['lines that end as on Windows', CONFIG_MAP.replaceAll('\n', '\r\n'), 'cidr'],
@@ -137,6 +137,16 @@ export const SHAPES: readonly Case[] = [
   ],
 ];
 
+/** A DaemonSet of the agent, with the sources of its volume, and what else its container says. */
+function agent(sources: string, more = '', mount = '/etc/config', metadata = 'name: a'): string {
+  return `---\n{kind: DaemonSet, apiVersion: apps/v1, metadata: {${metadata}}, spec: {template: {spec: {containers: [{image: x/ip-masq-agent:v1, volumeMounts: [{name: c, mountPath: ${mount}}]${more}}], volumes: [{name: c, projected: {sources: [${sources}]}}]}}}}\n`;
+}
+
+const OWN = '{configMap: {name: ip-masq}}';
+const IN_A = configMap('ip-masq-a: "{}"')
+  .replace('name: ip-masq', 'name: ‸ip-masq, namespace: a')
+  .replace('metadata:\n  ', 'metadata: {')
+  .replace('namespace: a', 'namespace: a}');
 const BEHIND = '‸apiVersion: v1\nkind: Secret\n';
 const EMPTY = ['empty', 'empty', 'empty', 'empty'];
 const MERGE = 'shape: the merge key << is not followed: what it adds is not checked; write its keys out';
@@ -169,7 +179,87 @@ export const MISTAKES: readonly Case[] = [
   [
     'a ConfigMap of the agent that is mounted with subPath',
     `${configMap('ip-masq-a: "{}"')}---\n{kind: DaemonSet, apiVersion: apps/v1, spec: {template: {spec: {containers: [{volumeMounts: [{name: c, mountPath: /etc/config/ip-masq-a, subPath: ‸ip-masq-a}, {name: d, subPath: x}]}], volumes: [{name: c, configMap: {name: ip-masq}}, {name: d, configMap: {name: other}}]}}}}\n`,
-    'not-a-config-file: a file that is mounted with subPath never gets a change of its ConfigMap; mount the whole volume',
+    'not-updated: a file that is mounted with subPath never gets a change of its ConfigMap; mount the whole volume',
+  ],
+  [
+    'a key that a volume names and the ConfigMap has no more',
+    `${configMap('ip-masq-a: "{}"')}${agent('{configMap: {name: ip-masq, items: [{key: ip-masq-a, path: ip-masq-a}, {key: ‸config, path: ip-masq-agent}]}}')}`,
+    'not-delivered: ConfigMap "ip-masq" has no key "config": kubelet cannot mount the volume, and no pod starts; write a key that it has, such as "ip-masq-a", or remove the item',
+  ],
+  [
+    'the same in a workload that is none of the agent, and with an item that may be missing',
+    `${configMap('config.yaml: "{}"')}---\n${daemonSet('{name: ip-masq, optional: true, items: [{key: ‸config, path: ip-masq-agent}]}')}`,
+    'not-a-config-file: ConfigMap "ip-masq" has no key "config": the file is not there; write a key that it has, such as "config.yaml", or remove the item',
+  ],
+  [
+    'a key of a config file that no item of the volume takes',
+    `${configMap('config: "{}"', '‸ip-masq-b: "{}"')}${agent('{configMap: {name: ip-masq, items: [{key: config, path: ip-masq-agent}]}}')}`,
+    'not-delivered: the key "ip-masq-b" is not read: the volume has only the keys of its items; add it to the items, or remove it',
+  ],
+  [
+    'a ConfigMap in another namespace than the agent',
+    `${IN_A}${agent(OWN, '', '/etc/config', 'name: a, namespace: kube-system')}`,
+    'not-delivered: nothing of this ConfigMap is read: it is in the namespace "a", and a volume of DaemonSet kube-system/a has only what is in its own; put both into one namespace',
+  ],
+  [
+    'a Secret as the source, which is a ConfigMap here',
+    `${configMap('ip-masq-a: "{}"').replace('name: ', 'name: ‸')}${agent('{secret: {name: ip-masq}}')}`,
+    'not-delivered: nothing of this ConfigMap is read: the volume of DaemonSet a takes a Secret of that name; name a ConfigMap there',
+  ],
+  [
+    'a Secret that the agent mounts, and one that it does not',
+    `${['ip-masq', 'other']
+      .map(
+        (name) =>
+          `---\n{apiVersion: v1, kind: Secret, metadata: {name: ${name}}, data: {ip-masq-a: ‸eDogMQ==}, stringData: {ip-masq-b: ‸"{y: 1}"}}\n`,
+      )
+      .join('')
+      .replace(/(other.*)‸(.*)‸/, '$1$2')}${agent('{secret: {name: ip-masq}}')}`,
+    'unknown-key',
+    'unknown-key',
+  ],
+  [
+    'a ConfigMap that is not in the volume',
+    `${configMap('ip-masq-a: "{}"')}---\n${configMap('ip-masq-b: "{}"').replace('name: ip-masq', 'name: ‸team')}${agent(OWN)}`,
+    'not-delivered: nothing of this ConfigMap is read: no volume at the config directory of DaemonSet a has it; add it to the sources of that volume, or remove it',
+  ],
+  [
+    'a ConfigMap of another program beside the agent',
+    `${configMap('ip-masq-a: "{}"')}---\n${configMap('config: "{}"').replace('name: ip-masq', 'name: other')}${agent(OWN)}`,
+  ],
+  [
+    'a ConfigMap that another workload than the agent mounts',
+    `${configMap('ip-masq-a: "{}"')}---\n${configMap('ip-masq-b: "{}"').replace('name: ip-masq', 'name: other')}${agent(OWN)}---\n${daemonSet('{name: other}')}`,
+  ],
+  [
+    'a volume of the agent with another name for the ConfigMap',
+    `${configMap('ip-masq-a: "{}"')}${agent('{configMap: {name: ‸ip-masq-config}}')}`,
+    'not-delivered: the volume mounts the ConfigMap "ip-masq-config", but the one here is "ip-masq"; use one name in both',
+  ],
+  [
+    'a volume that no container mounts',
+    `${configMap('ip-masq-a: "{}"')}${agent(OWN).replace('{name: c, mountPath', '{name: d, mountPath').replace('[{name: c, proj', '[‸{name: c, proj')}`,
+    'not-delivered: the volume "c" is mounted by no container, but the agent reads /etc/config; mount it at /etc/config in the container of the agent',
+  ],
+  [
+    'a volume that is mounted elsewhere than the agent looks',
+    `${configMap('ip-masq-a: "{}"')}${agent(OWN, ', args: [--v=2, --config-dir, /etc/masq/]', '‸/etc/config')}`,
+    'not-delivered: the volume "c" is mounted at "/etc/config", but the agent reads /etc/masq; mount it at /etc/masq in the container of the agent',
+  ],
+  [
+    'a volume that is mounted where an argument says, by a variable',
+    `${configMap('ip-masq-a: "{}"')}${agent(OWN, ', env: [{name: X, value: masq}, {name: DIR, value: /etc/$(X)}], command: [/ip-masq-agent, --config-dir=$(DIR)]', '/etc/masq')}`,
+  ],
+  [
+    'a volume from which a program beside the agent writes its config',
+    `${configMap('ip-masq-a: ‸"x: 1"')}${agent(OWN, ', args: [render, --watch]').replace('], volumes: [', ', {name: ip-masq-agent, image: x, volumeMounts: [{name: m, mountPath: /etc/config}]}], volumes: [{name: m, emptyDir: {}}, ')}`,
+    'unknown-key',
+  ],
+  [
+    'a file that is mounted alone, under another name',
+    `${configMap('config: ‸"x: 1"')}${agent('{configMap: {name: ip-masq, items: [{key: config, path: f}]}}').replace('mountPath: /etc/config', 'mountPath: /etc/config/ip-masq-agent, subPath: ‸f')}`,
+    'unknown-key',
+    'not-updated',
   ],
   ['data twice', `${configMap('ip-masq-a: "{}"')}‸data: {ip-masq-b: "{}"}\n`, 'duplicate-key'],
   [

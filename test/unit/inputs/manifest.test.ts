@@ -5,10 +5,10 @@ import { type ConfigFile, LINE_BREAK } from '../../../lib/config/config-file.ts'
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { mergeConfigFiles } from '../../../lib/config/load.ts';
 import { locationText, sentence } from '../../../lib/config/problem.ts';
-import { type Manifest, readManifest } from '../../../lib/inputs/manifest.ts';
 import { useWork } from '../../lab/work.ts';
 import { almostConfig } from '../config/arbitrary.ts';
 import { namesOf, OPTIONS, validate } from '../config/support.ts';
+import { readAlone } from './alone.ts';
 import { CONFIG_MAP, configMap, MISTAKES, SHAPES } from './manifest-cases.ts';
 
 for (const [title, cases] of [
@@ -106,7 +106,7 @@ describe('a manifest', () => {
     ['only a kind', 'kind: ConfigMap\n'],
   ] as const) {
     it(`is not what ${name} is taken for`, () =>
-      assert.equal(readManifest({ name: 'm.yaml', text }), undefined));
+      assert.equal(readAlone({ name: 'm.yaml', text }), undefined));
   }
 });
 
@@ -152,7 +152,7 @@ describe('reading a manifest', () => {
     fc.assert(
       fc.property(begin, almostConfig(), fc.boolean(), (before, config, inside) => {
         const text = `${before}${inside ? config.replaceAll('\n', '\n   ') : config}`;
-        const manifest = readManifest({ name: 'm.yaml', text });
+        const manifest = readAlone({ name: 'm.yaml', text });
         for (const { place, frame } of manifest === undefined ? [] : check(text)) {
           assert.match(place, /^\d+:\d+$/);
           assert.ok(frame.split('\n').length >= 3, frame);
@@ -185,14 +185,14 @@ describe('reading a manifest', () => {
     it(`needs no work that grows faster than the text: ${name}`, async () => {
       assert.equal(read(text).configFiles.length, 1);
       const file = { name: 'm.yaml', text };
-      const work = await workOf({ path: 'lib/inputs/manifest.ts', name: 'readManifest', args: [file] });
+      const work = await workOf({ path: 'test/unit/inputs/alone.ts', name: 'readAlone', args: [file] });
       assert.ok(work <= MOST_WORK * text.length, `${work} for ${text.length} characters`);
     });
   }
 });
 
-function read(text: string): Manifest {
-  return readManifest({ name: 'm.yaml', text }) ?? assert.fail('is not a manifest');
+function read(text: string) {
+  return readAlone({ name: 'm.yaml', text }) ?? assert.fail('is not a manifest');
 }
 
 function namesIn(text: string): readonly string[] {
