@@ -79,15 +79,17 @@ function isKnown({ isUnknown }: Argument, index: number, all: readonly Argument[
 
 /** The first argument with which the agent would not start. */
 function wrongArgument(args: readonly Argument[]): Problem | undefined {
-  const error = usageError(args);
-  if (error === undefined) return undefined;
+  if (usageError(args) === undefined) return undefined;
   const right = args.findLastIndex((_, index) => usageError(args.slice(0, index)) === undefined);
   const { origin } = args[right] ?? {};
-  const remedy = 'correct the arguments of the container';
+  // A flag and its value may be two arguments.
+  const errors = [1, 2].map((more) => usageError(args.slice(0, right + more)));
+  const error = errors.find((one) => !one?.endsWith('needs a value')) ?? errors[0];
+  const message = `the agent does not start: ${error}`;
   return problem('arguments', {
     ...(origin && { at: origin }),
-    message: `the agent does not start: ${error}`,
-    remedy,
+    message,
+    remedy: 'correct the arguments of the container',
   });
 }
 

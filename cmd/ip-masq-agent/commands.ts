@@ -33,7 +33,7 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. The exit code is 3 if there is an error, or nothing to check, and 4 if with --expect only assertions are broken.',
+      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. If the manifests have workloads of the agent, each is checked by itself: with its own arguments, except those that the command line has, and with the config files that kubelet gives it. The exit code is 3 if there is an error, or nothing to check, and 4 if with --expect only assertions are broken.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: CONFIG_FLAGS,
