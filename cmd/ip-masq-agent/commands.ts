@@ -25,8 +25,8 @@ export const COMMANDS: Commands = {
         'in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules',
       '--once --config-dir=./config --log-format=text --v=3':
         'sync once from another directory, and log syncs that change nothing too, as text',
-      '--iptables-mode=nft --to-ports=1024-29999,32768-65535':
-        'set the mode instead of detecting it; do not use the node ports for masqueraded connections',
+      '--iptables-mode=nft --to-ports=10000-29999,32768-51819':
+        'set the mode instead of detecting it; use no NodePorts, and no ports of tunnels, for masqueraded connections',
     },
     load: async () => (await import('./run/run.ts')).run,
   }),
@@ -36,7 +36,7 @@ export const COMMANDS: Commands = {
       'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. If the manifests have workloads of the agent, each is checked by itself: with its own arguments, except those that the command line has, and with the config files that kubelet gives it. The exit code is 3 if there is an error, or nothing to check, and 4 if with --expect only assertions are broken.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
-    uses: CONFIG_FLAGS,
+    uses: [...CONFIG_FLAGS, 'to-ports'],
     examples: {
       'check --expect=assertions.txt config-custom.yaml config-reconciled.yaml':
         'before you apply them: find mistakes, and test what they do to addresses',

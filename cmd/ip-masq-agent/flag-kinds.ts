@@ -203,7 +203,7 @@ function prefixOf(text: string): Prefix {
 export const portRanges = kind<readonly PortRange[]>(
   'RANGES',
   (text) => (text === '' ? [] : parsePortRanges(text)),
-  'is not a list of port ranges: write ports from 1 to 65535 such as 1024-29999,32768-65535',
+  'is not a list of port ranges: write ports from 1 to 65535 such as 10000-29999,32768-51819',
 );
 
 /** `host:port`, or an empty text. As in Go, IPv4 may be in brackets too: one manifest fits nodes of both families. */

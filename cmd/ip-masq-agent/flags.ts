@@ -66,7 +66,7 @@ export const FLAGS = {
   'to-ports': dataplane(
     portRanges,
     '',
-    'source ports for masqueraded TCP, UDP and SCTP connections, such as 1024-29999,32768-65535; every port is equally likely. Without it, the kernel chooses from 1024-65535, but from 600-1023 in place of a port from 512 to 1023, and from 1-511 in place of a lower one. With it, connections from ports below 1024 get these ports too, those of the node itself as well unless masqueradeFromCIDRs lists only pods: NFS servers that ask for such a port then refuse mounts',
+    'source ports for masqueraded TCP, UDP and SCTP connections, such as 10000-29999,32768-51819; every port is equally likely. Without it, the kernel chooses from 1024-65535, but from 600-1023 in place of a port from 512 to 1023, and from 1-511 in place of a lower one. With it, connections from ports below 1024 get these ports too, those of the node itself as well unless masqueradeFromCIDRs lists only pods: NFS servers that ask for such a port then refuse mounts',
   ),
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),

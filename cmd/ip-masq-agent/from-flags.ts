@@ -3,9 +3,11 @@ import type { RetryOptions } from '../../lib/agent/retry.ts';
 import type { NodeAccess } from '../../lib/agent/rule-locations.ts';
 import { FAMILIES, type Family } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
+import type { Problem } from '../../lib/config/problem.ts';
 import { type Host, systemHost } from '../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../lib/dataplane/netlink.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
+import { TAKEN_PORTS, takenAdvice } from '../../lib/dataplane/ports.ts';
 import { podRoutes } from '../../lib/node/pod-routes.ts';
 import { checksOf, type GivenAssertion } from '../../lib/policy/checks.ts';
 import { type FindPods, masqueradedPodRoutes } from '../../lib/policy/masqueraded-pod-routes.ts';
@@ -28,8 +30,20 @@ export function configOptions(flags: FlagValues): ConfigOptions {
     strict: flags.strict,
     noMasqAllReservedRanges: flags['nomasq-all-reserved-ranges'],
     requiredFiles: flags['require-file'],
-    checkVerdicts: checksOf(families, assertionsOf(flags), flags['invalid-packets'] === 'drop'),
+    checkVerdicts: (...config) => [
+      ...checksOf(families, assertionsOf(flags), flags['invalid-packets'] === 'drop')(...config),
+      ...takenPorts(flags),
+    ],
   };
+}
+
+/** WireGuard is on few nodes: the doctor asks the links. */
+function takenPorts(flags: FlagValues): readonly Omit<Problem, 'severity'>[] {
+  const advice = takenAdvice(
+    flags['to-ports'],
+    TAKEN_PORTS.filter(({ link }) => link !== 'wireguard'),
+  );
+  return advice === undefined ? [] : [{ kind: 'taken-ports', ...advice }];
 }
 
 function assertionsOf(flags: FlagValues): readonly GivenAssertion[] {

@@ -71,6 +71,7 @@ const CHECK_KINDS = {
   'nothing-inside': warning('Every address of a family is masqueraded, except link-local.'),
   'everything-inside': info('No address of a family is masqueraded.'),
   assertion: error('The config breaks --must-not-masquerade or --must-masquerade.'),
+  'taken-ports': warning('--to-ports holds ports on which other packets come to a node.'),
   'drop-from-anywhere': error('With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.'),
 };
 

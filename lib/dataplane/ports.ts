@@ -1,3 +1,5 @@
+import type { Advice } from '../text/advice.ts';
+
 export const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
 
 export type PortProtocol = (typeof PORT_PROTOCOLS)[number];
@@ -16,7 +18,7 @@ export interface PortRange {
   readonly last: number;
 }
 
-/** Reads ranges such as `1024-29999,32768-65535`; undefined if the text is invalid, a port is 0, or ranges overlap. */
+/** Reads ranges such as `10000-29999,32768-51819`; undefined if the text is invalid, a port is 0, or ranges overlap. */
 export function parsePortRanges(text: string): readonly PortRange[] | undefined {
   const ranges: PortRange[] = [];
   for (const part of text.split(',')) {
@@ -24,7 +26,7 @@ export function parsePortRanges(text: string): readonly PortRange[] | undefined 
     if (match === null) return undefined;
     const first = Number(match[1]);
     const last = Number(match[2] ?? match[1]);
-    const overlaps = ranges.some((range) => first <= range.last && range.first <= last);
+    const overlaps = ranges.some((range) => overlap(range, { first, last }));
     if (first < 1 || last > 65_535 || first > last || overlaps) return undefined;
     ranges.push({ first, last });
   }
@@ -75,4 +77,48 @@ export function portRules({ toPorts, randomFully }: PortOptions): readonly PortR
 
 function sizeOf({ first, last }: PortRange): number {
   return last - first + 1;
+}
+
+/** Ports to which packets come that are not of masqueraded connections, and of whom they are. */
+export const TAKEN_PORTS: readonly (PortRange & {
+  readonly of: string;
+  /** The kind of the links that have it; undefined for each node. */
+  readonly link?: string;
+})[] = [
+  { first: 30_000, last: 32_767, of: 'NodePorts' },
+  { first: 4_789, last: 4_789, of: 'VXLAN', link: 'vxlan' },
+  { first: 8_472, last: 8_472, of: 'VXLAN', link: 'vxlan' },
+  { first: 6_081, last: 6_081, of: 'GENEVE', link: 'geneve' },
+  { first: 51_820, last: 51_820, of: 'WireGuard', link: 'wireguard' },
+];
+
+/** What goes wrong if ranges hold ports that are taken; undefined if they hold none. */
+export function takenAdvice(ranges: readonly PortRange[], taken: typeof TAKEN_PORTS): Advice | undefined {
+  const held = taken.filter((one) => ranges.some((range) => overlap(range, one)));
+  if (held.length === 0) return undefined;
+  const names = held.map((one) => `${rangeText(one)} (${one.of})`).join(', ');
+  const left = held.reduce<readonly PortRange[]>(
+    (rest, one) => rest.flatMap((range) => without(range, one)),
+    ranges,
+  );
+  return {
+    message: `--to-ports holds ${names}: answers to masqueraded connections that get such a port are lost`,
+    remedy:
+      left.length === 0 ? 'use other ports' : `leave them out: --to-ports=${left.map(rangeText).join(',')}`,
+  };
+}
+
+function overlap(a: PortRange, b: PortRange): boolean {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+function without({ first, last }: PortRange, taken: PortRange): readonly PortRange[] {
+  return [
+    { first, last: Math.min(last, taken.first - 1) },
+    { first: Math.max(first, taken.last + 1), last },
+  ].filter((range) => range.first <= range.last);
+}
+
+function rangeText({ first, last }: PortRange): string {
+  return first === last ? String(first) : `${first}-${last}`;
 }

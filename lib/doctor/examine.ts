@@ -23,6 +23,7 @@ import {
   capabilityFindings,
   conntrackFindings,
   forwardingFindings,
+  portFindings,
   uplinkFindings,
 } from './machine-findings.ts';
 import { preview } from './preview.ts';
@@ -69,6 +70,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     ...(gone.length > 0 ? [] : await podFindings(examiner.findPods, loaded.config, families)),
     ...(await forwardingFindings(host, families)),
     ...(await uplinkFindings(host, loaded.config, families)),
+    ...(await portFindings(host, examiner.dataplane)),
     ...(await conntrackFindings(host)),
     ...capabilities,
   ];

@@ -34,6 +34,7 @@ export const FINDING_MEANING = {
     'another program has made the table nat of iptables so that rules in it have no effect, or drop what they do not masquerade',
   'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
+  'taken-ports': '--to-ports holds ports on which other packets come to the node',
   'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
   'conntrack-full': 'connection tracking has hardly any room for new connections',
   'forwarding-off': 'the kernel does not forward packets that come in by links to pods, or to the outside',

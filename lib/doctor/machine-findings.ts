@@ -2,6 +2,8 @@ import type { MergedConfig } from '../config/config.ts';
 import type { Host } from '../dataplane/host.ts';
 import { noAnswer } from '../dataplane/netlink.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
+import { TAKEN_PORTS, takenAdvice } from '../dataplane/ports.ts';
+import { allLinks } from '../netlink/links.ts';
 import { conntrackTable } from '../node/conntrack-table.ts';
 import { unmeantSource } from '../node/masquerade-address.ts';
 import { forwardingLinks } from '../node/pod-routes.ts';
@@ -112,6 +114,21 @@ export async function uplinkFindings(
     findings.push({ kind: 'uplink-address', family, message, evidence: [], remedy });
   }
   return findings;
+}
+
+/** The findings about ports of --to-ports that are NodePorts, or ports of tunnels that the node has. */
+export async function portFindings(
+  host: Host,
+  { toPorts }: Pick<DataplaneOptions, 'toPorts'>,
+): Promise<readonly Finding[]> {
+  if (toPorts.length === 0) return [];
+  const links = host.netlink && (await allLinks().catch(noAnswer));
+  const kinds = new Set(links?.map(({ kind }) => kind));
+  const taken = TAKEN_PORTS.filter(
+    ({ link }) => link === undefined || links === undefined || kinds.has(link),
+  );
+  const advice = takenAdvice(toPorts, taken);
+  return advice === undefined ? [] : [{ kind: 'taken-ports', ...advice, evidence: [] }];
 }
 
 /** From this share of its entries on, the table of connection tracking is nearly full. */
