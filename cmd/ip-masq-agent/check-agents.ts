@@ -2,22 +2,24 @@ import { type Problem, problem } from '../../lib/config/problem.ts';
 import type { AllInputs } from '../../lib/inputs/input.ts';
 import type { Argument, Workload } from '../../lib/inputs/workload.ts';
 import type { AgentReport, CheckReport } from '../../lib/report/report.ts';
+import type { Args } from './command.ts';
 import { UsageError } from './exit.ts';
 import { type FlagTexts, flagValues } from './flag-table.ts';
 import { checkGiven, checkTogether, FLAGS, type FlagName, type FlagValues, POLICY_FLAGS } from './flags.ts';
 import { configOptions, keptFamilies } from './from-flags.ts';
-import { parseArgs } from './parse-args.ts';
 import { mergeInputs } from './read-config.ts';
+
+/** The command line: its flags win. */
+type Given = Pick<Args, 'flagTexts' | 'parse'>;
 
 /**
  * What each agent of the manifests would read with its own arguments, and all problems together.
  *
- * @param given the flags of the command line, which win
  * @param complete adds what the command line says of all agents
  */
 export function checkAgents(
   inputs: AllInputs,
-  given: FlagTexts,
+  given: Given,
   complete: (flags: FlagValues) => FlagValues,
 ): CheckReport {
   const found = inputs.agents.map((agent) => checkAgent(agent, inputs, given, complete));
@@ -41,13 +43,13 @@ interface Checked {
 function checkAgent(
   agent: Workload,
   { problems }: AllInputs,
-  given: FlagTexts,
+  { flagTexts: given, parse }: Given,
   complete: (flags: FlagValues) => FlagValues,
 ): Checked {
   const { name, configFiles } = agent;
   const args = agent.args.filter(isKnown);
-  const wrong = wrongArgument(args);
-  const own = wrong === undefined ? parseArgs(textsOf(args)).flagTexts : new Map();
+  const wrong = wrongArgument(args, parse);
+  const own: FlagTexts = wrong === undefined ? parse(textsOf(args)).flagTexts : new Map();
   const flags = complete(flagValues(FLAGS, new Map([...own, ...given])));
   const merged = mergeInputs(
     { configFiles, problems: wrong === undefined ? problems : [...problems, wrong] },
@@ -78,12 +80,12 @@ function isKnown({ isUnknown }: Argument, index: number, all: readonly Argument[
 }
 
 /** The first argument with which the agent would not start. */
-function wrongArgument(args: readonly Argument[]): Problem | undefined {
-  if (usageError(args) === undefined) return undefined;
-  const right = args.findLastIndex((_, index) => usageError(args.slice(0, index)) === undefined);
+function wrongArgument(args: readonly Argument[], parse: Args['parse']): Problem | undefined {
+  if (usageError(args, parse) === undefined) return undefined;
+  const right = args.findLastIndex((_, index) => usageError(args.slice(0, index), parse) === undefined);
   const { origin } = args[right] ?? {};
   // A flag and its value may be two arguments.
-  const errors = [1, 2].map((more) => usageError(args.slice(0, right + more)));
+  const errors = [1, 2].map((more) => usageError(args.slice(0, right + more), parse));
   const error = errors.find((one) => !one?.endsWith('needs a value')) ?? errors[0];
   const message = `the agent does not start: ${error}`;
   return problem('arguments', {
@@ -93,9 +95,9 @@ function wrongArgument(args: readonly Argument[]): Problem | undefined {
   });
 }
 
-function usageError(args: readonly Argument[]): string | undefined {
+function usageError(args: readonly Argument[], parse: Args['parse']): string | undefined {
   try {
-    const { flagTexts } = parseArgs(textsOf(args));
+    const { flagTexts } = parse(textsOf(args));
     const flags = flagValues(FLAGS, flagTexts);
     checkGiven(flags);
     checkTogether(flags);

@@ -21,7 +21,8 @@ import { noteDefaults, readPaths, reportOf } from './read-config.ts';
 
 type CheckFlags = Args<typeof CHECK_FLAGS>['flags'];
 
-export async function check({ flags, operands, flagTexts }: Args<typeof CHECK_FLAGS>): Promise<number> {
+export async function check(args: Args<typeof CHECK_FLAGS>): Promise<number> {
+  const { flags, operands } = args;
   const isExpected = flags.expect !== '';
   const expected = isExpected ? await readAssertions(flags.expect) : NO_ASSERTIONS;
   const complete = <Flags extends FlagValues>(some: Flags) => withAssertions(some, expected);
@@ -29,7 +30,7 @@ export async function check({ flags, operands, flagTexts }: Args<typeof CHECK_FL
   const report =
     inputs.agents.length === 0
       ? reportOf(inputs, configOptions(complete(flags)))
-      : checkAgents(inputs, flagTexts, complete);
+      : checkAgents(inputs, args, complete);
   const { config, problems } = report;
   if (config !== undefined) noteDefaults(config, flags, flags.output === 'text' && !flags.quiet);
   print(REPORTS[flags.output](report, flags));

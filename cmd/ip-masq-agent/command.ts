@@ -13,8 +13,18 @@ export interface CommandLine {
   readonly ignored: readonly string[];
 }
 
+/** A command line that is to be run. */
+interface Call extends CommandLine {
+  /**
+   * Reads another command line.
+   *
+   * @throws {UsageError}
+   */
+  readonly parse: (argv: readonly string[]) => CommandLine;
+}
+
 /** The input of a command: the command line, in its texts also the flags of a running agent, and what the texts say. */
-export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> extends CommandLine {
+export interface Args<Own extends FlagTable = Readonly<Record<never, never>>> extends Call {
   readonly flags: FlagValues & Values<Own>;
 }
 
@@ -46,7 +56,7 @@ export interface Command extends Description {
    *
    * @throws {UsageError} before the command does anything
    */
-  run(line: CommandLine): Promise<number>;
+  run(line: Call): Promise<number>;
 }
 
 interface Definition<Own extends FlagTable> extends Description {

@@ -34,11 +34,12 @@ async function dispatch(args: ParsedArgs): Promise<number> {
   if (args.help)
     return commandNamed('help', COMMANDS).run({
       ...args,
+      parse: parseArgs,
       operands: args.command === 'run' ? [] : [args.command],
     });
   // What keeps running stops in order. What fleet knows when it is interrupted, it prints.
   if (!keepsRunning(argv) && args.command !== 'fleet') stopSignal.addEventListener('abort', endByStopSignal);
-  return commandNamed(args.command, COMMANDS).run(args);
+  return commandNamed(args.command, COMMANDS).run({ ...args, parse: parseArgs });
 }
 
 /** Ends the process by the signal, as if there were no handler: a shell then sees what ended the command. */

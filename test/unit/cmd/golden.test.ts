@@ -71,7 +71,7 @@ async function run(line: string): Promise<string> {
 async function exitCode(argv: readonly string[]): Promise<number> {
   try {
     const args = parseArgs(argv);
-    return await commandNamed(args.command, COMMANDS).run(args);
+    return await commandNamed(args.command, COMMANDS).run({ ...args, parse: parseArgs });
   } catch (error) {
     return await printFailure(error, { terminates: false });
   }

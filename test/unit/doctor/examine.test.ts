@@ -88,6 +88,11 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
     { options: { invalidPackets: 'drop' } },
     'no-agent invalid-packets not-read',
   ],
+  [
+    'NodePorts for masqueraded connections',
+    { options: { toPorts: [{ first: 32_767, last: 32_768 }] } },
+    'taken-ports no-agent out-of-sync not-read',
+  ],
   ['a full conntrack', { proc: FULL }, 'conntrack-full no-agent not-read'],
   [
     'no forwarding',
