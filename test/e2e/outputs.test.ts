@@ -17,6 +17,7 @@ const OUTPUTS = {
     'check --config-dir=empty',
     'check --expect expected',
     'check -f ip-masq-ok --strict',
+    'check agent.yaml',
   ],
   explain: [
     'explain 10.0.0.0/7',
@@ -59,6 +60,17 @@ describe('the JSON output fits its schema:', () => {
     await writeFile(join(node.dir, 'invalid/ip-masq-a'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
     await writeFile(join(node.dir, 'expected'), '--must-not-masquerade=8.8.8.8/32\n');
     await writeFile(join(node.dir, 'ip-masq-ok'), 'masqueradeCIDRs: [10.0.0.0/8]\n');
+    const containers = [{ name: 'ip-masq-agent', image: 'x', args: ['--strict'] }];
+    const daemonSet = {
+      apiVersion: 'apps/v1',
+      kind: 'DaemonSet',
+      spec: { template: { spec: { containers } } },
+    };
+    const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'x' }, data: { x: '' } };
+    await writeFile(
+      join(node.dir, 'agent.yaml'),
+      `${JSON.stringify(daemonSet)}\n---\n${JSON.stringify(configMap)}`,
+    );
     await node.box.run('ip', 'address add 198.51.100.7/32 dev lo'.split(' '));
     await node.agent('--once');
     await node.iptables('-I', 'POSTROUTING', '-d', '127.0.0.1', '-j', 'ACCEPT');
