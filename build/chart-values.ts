@@ -54,6 +54,7 @@ const OBJECTS = {
   updateStrategy: closed({ type: { enum: ['RollingUpdate', 'OnDelete'] }, rollingUpdate: ANY }),
   revisionHistoryLimit: { type: ['integer', 'null'], minimum: 0 },
   resources: closed({ requests: ANY, limits: ANY, claims: { ...LIST, description: 'dynamic resources' } }),
+  livenessProbe: closed({ enabled: { type: 'boolean' } }),
   extraArgs: { type: 'array', items: TEXT },
   extraEnv: LIST,
   extraVolumes: LIST,

@@ -1,4 +1,4 @@
-import { existsSync, type FSWatcher, statSync, watch } from 'node:fs';
+import { existsSync, type FSWatcher, readlinkSync, statSync, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isConfigFileName } from '../config/config-file.ts';
 import { DATA_LINK } from '../config/read.ts';
@@ -7,6 +7,9 @@ import { errorCode, errorMessage } from '../text/error.ts';
 
 /** How long no file of a plain directory may change before all are read: there can be very many events, of one change each. */
 const QUIET_MS = 100;
+
+/** How often `..data` is read without an event: the kernel drops events of a queue that is full, as while the agent is stopped. */
+const CHECK_MS = 5_000;
 
 /**
  * Watches the directory itself, because kubelet replaces the files at each swap. In a projected volume only the swap of `..data`
@@ -26,6 +29,12 @@ export function directoryWatch(
   let current: FSWatcher | undefined;
   /** What tells the watched directory from another one of its name. */
   let watched: string | undefined;
+  /** Where `..data` led before the last reading. */
+  let target: string | undefined;
+  const check = setInterval(() => {
+    if (targetOf(dir) !== target) onChange();
+  }, CHECK_MS).unref();
+  signal.addEventListener('abort', () => clearInterval(check));
 
   const warn = (error: unknown): void => {
     const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
@@ -59,6 +68,7 @@ export function directoryWatch(
     [current, watched] = [watcher, id];
   };
   return () => {
+    target = targetOf(dir);
     try {
       const { dev, ino, birthtimeNs } = statSync(dir, { bigint: true });
       // A file system may give a new directory the number of one that is gone.
@@ -74,4 +84,13 @@ export function directoryWatch(
       warn(error);
     }
   };
+}
+
+/** The volume version that is there; undefined if the directory is not a volume, or cannot be read. */
+function targetOf(dir: string): string | undefined {
+  try {
+    return readlinkSync(join(dir, DATA_LINK));
+  } catch {
+    return undefined;
+  }
 }

@@ -13,6 +13,10 @@ const PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 800;
 const CALM_MS = 10_000;
 
+/** The pause after a look at very many addresses is so many times as long, as that after a round. */
+const PAUSE_TIMES = 10;
+const LONGEST_REST_MS = 2_000;
+
 interface WatchOptions<Event> {
   /** Begins to watch; may throw. */
   readonly open: () => AsyncIterable<Event> & Disposable;
@@ -75,19 +79,23 @@ export function watchAddresses(
   notices: Notices,
   interval: () => number,
   signal: AbortSignal,
+  open: WatchOptions<unknown>['open'] = openAddressWatch,
 ): Promise<void> {
   let pause = PAUSE_MS;
   let changedAt = Number.NEGATIVE_INFINITY;
+  let rest = 0;
   const check = (): boolean => {
+    const begin = performance.now();
     const isCurrent = areCurrent();
+    rest = Math.min(PAUSE_TIMES * (performance.now() - begin), LONGEST_REST_MS);
     if (!isCurrent) reasons.add('addresses');
     return isCurrent;
   };
   return keepWatching({
-    open: openAddressWatch,
+    open,
     onStart: check,
     onEvent: async () => {
-      await delay(pause, undefined, { signal });
+      await delay(Math.max(pause, rest), undefined, { signal });
       const now = performance.now();
       if (now - changedAt > CALM_MS) pause = PAUSE_MS;
       if (check()) return;

@@ -145,7 +145,7 @@ export async function explainedLive(
     kernel.state === 'applied' &&
     !sameRanges(used.from?.ranges, meant);
   const as = masqueradedAs(kernel);
-  const egress = from && (await egressOf(address, from, as));
+  const egress = from && (await egressOf(address, from, { as, isOwn: isOwn(from) }));
   const isOfNode = observed.leavesNode && from !== undefined && as === 'link' && isOwn(from);
   const ofNode = isOfNode ? ownText(from) : '';
   return {

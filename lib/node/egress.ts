@@ -7,14 +7,18 @@ import { masqueradedText } from './masquerade-address.ts';
 /**
  * How packets from one address to another leave the node, or why they do not, in words: the kernel routes them as those that come in from where the source is.
  *
- * @param as the address that they get; `link` for one of the link, as masquerading gives it; undefined if they keep theirs
+ * @param source.isOwn whether the node itself sends them: they come in by no link
+ * @param source.as the address that they get; `link` for one of the link, as masquerading gives it; undefined if they keep theirs
  */
-export async function egressOf(to: Address, from: Address, as: string | undefined): Promise<string> {
+export async function egressOf(
+  to: Address,
+  from: Address,
+  { as, isOwn }: { readonly as: string | undefined; readonly isOwn: boolean },
+): Promise<string> {
   try {
     const links = new Map((await allLinks()).map(({ index, name }) => [index, name]));
-    const comesBy = (await routeTo(to.family, from.value))?.links[0] ?? 0;
-    // What the node itself sends comes in by no link.
-    const link = links.get(comesBy) === 'lo' ? 0 : comesBy;
+    // Of an address of the node, the route names the link that has it.
+    const link = isOwn ? 0 : ((await routeTo(to.family, from.value))?.links[0] ?? 0);
     const pathOf = (route: UnicastRoute | undefined): Path => {
       const names = (route?.links ?? []).map((index) => links.get(index) ?? UNKNOWN_LINK);
       const gateway = route?.gateway === undefined ? to : { family: to.family, value: route.gateway };

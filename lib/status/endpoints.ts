@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Knowledge } from '../agent/state.ts';
 import { setPacketCounts } from './counts.ts';
 import { type MetricsAbout, setFacts } from './facts.ts';
-import { readiness } from './health.ts';
+import { liveness, readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { PacketCounts } from './packet-counts.ts';
-import { probeRoutes } from './probes.ts';
+import { probeReply, probeRoutes } from './probes.ts';
 import { type Routes, reply } from './server.ts';
 import { statusPage } from './status-page.ts';
 
@@ -61,6 +61,9 @@ export function routes(endpoints: Endpoints) {
       return reply(200, METRICS_TYPE, await metrics.text());
     }),
     ...probeRoutes(() => readiness(agent.state, families, resyncInterval, performance.now())),
+    // For a liveness probe, if somebody wants one.
+    '/livez': ({ query }) =>
+      probeReply(liveness(agent.state, resyncInterval, performance.now()), query.has('verbose')),
     '/configz': eachSecond(() =>
       reply(agent.state.valid === undefined ? 503 : 200, 'application/json', endpoints.configJson()),
     ),

@@ -39,6 +39,22 @@ export function readiness(
   ];
 }
 
+/**
+ * Whether the loop goes on, whatever its rounds find: what a restart can mend. Without a config there is nothing to sync.
+ *
+ * @param resyncInterval as `readiness` takes it
+ */
+export function liveness(
+  state: Pick<State, 'round' | 'valid'>,
+  resyncInterval: number,
+  now: number,
+): readonly ProbeCheck[] {
+  const { round, valid } = state;
+  if (valid === undefined) return [{ name: 'loop', isGood: true, reason: 'there is no config to sync' }];
+  const interval = intervalOf(state, resyncInterval);
+  return [{ name: 'loop', ...recencyCheck('round', round?.endedAt, interval, now) }];
+}
+
 /** Whether the last reading of the config files had no error. */
 export function configCheck(invalid: InvalidConfig | undefined): ProbeCheck {
   const name = 'config';

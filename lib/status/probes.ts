@@ -5,12 +5,12 @@ export function probeRoutes(readiness: () => readonly ProbeCheck[]) {
   return {
     // An answer is enough: /readyz tells of a sync that hangs.
     '/healthz': ({ query }) =>
-      health([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
-    '/readyz': ({ query }) => health(readiness(), query.has('verbose')),
+      probeReply([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
+    '/readyz': ({ query }) => probeReply(readiness(), query.has('verbose')),
   } satisfies Routes;
 }
 
-function health(checks: readonly ProbeCheck[], verbose: boolean) {
+export function probeReply(checks: readonly ProbeCheck[], verbose: boolean) {
   const status = checks.every(({ isGood }) => isGood) ? 200 : 503;
   return reply(status, 'text/plain; charset=utf-8', checksText(checks, verbose));
 }

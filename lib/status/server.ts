@@ -8,6 +8,7 @@ import {
 } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { gzipSync } from 'node:zlib';
 import { errorCode, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
 
@@ -59,6 +60,9 @@ const REFUSALS: Readonly<Record<string, number>> = {
   HPE_HEADER_OVERFLOW: 431,
 };
 
+/** Bytes of an answer that is not worth to be compressed. */
+const LONGEST_PLAIN = 1024;
+
 const ALLOW = { Allow: 'GET, HEAD' };
 
 const LOOPBACK = new BlockList();
@@ -102,16 +106,28 @@ function createLimitedServer({ address, routes, onError, patienceMs = LIMITS.pat
       onError(error);
       return plain(500, 'internal error, see the log');
     });
-    const own = { 'Content-Type': type, 'Content-Length': body.length, ...(status === 405 && ALLOW) };
+    const isZipped = body.length > LONGEST_PLAIN && takesGzip(request);
+    const sent = isZipped ? gzipSync(body) : body;
+    const own = {
+      'Content-Type': type,
+      'Content-Length': sent.length,
+      ...(isZipped && { 'Content-Encoding': 'gzip' }),
+      ...(status === 405 && ALLOW),
+    };
     response.writeHead(status, { ...HEADERS, ...own });
     // Node.js leaves out the body of an answer to HEAD.
-    return response.end(body);
+    return response.end(sent);
   };
   server.on('request', handle).on('checkExpectation', handle);
   server.on('connect', (_, socket: Duplex) => refuse(socket, 405, ALLOW));
   // What Node.js refuses before there is a request.
   server.on('clientError', (error, socket) => refuse(socket, REFUSALS[errorCode(error) ?? ''] ?? 400));
   return server;
+}
+
+/** Whether the client takes gzip (RFC 9110, 12.5.3), as Prometheus does. */
+function takesGzip({ headers }: IncomingMessage): boolean {
+  return /\bgzip\b(?! *; *q=0(?:\.0*)?(?:,|$))/.test(String(headers['accept-encoding'] ?? ''));
 }
 
 /** Listens, or tries again after a pause. Only the first attempt throws. */

@@ -96,6 +96,12 @@ describe('the chart', { skip: NO_HELM }, () => {
     ]);
   });
 
+  it('has a liveness probe only if that is asked for', async () => {
+    const probeOf = async (...args: readonly string[]) =>
+      JSON.stringify(containerIn(await objectsOfChart(RELEASE, ...args))).includes('"path":"/livez"');
+    assert.deepEqual([await probeOf(), await probeOf('--set=livenessProbe.enabled=true')], [false, true]);
+  });
+
   it('asks the API server once a minute for each of many nodes', async () => {
     const args = ['--set=components.nodeReadiness=true', '--set=components.large=true'];
     assert.match(await rendered(RELEASE, ...args), /CHECK_INTERVAL, value: 1m/);

@@ -37,6 +37,12 @@ describe('packets to an address', { skip: NO_LAB }, () => {
       /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1, but .*with the mark 0x80\/0x80 by second0 through 198\.51\.100\.9 \(routing table 100\)\n/,
     );
     assert.match(await explained(node, IPTABLES), /, but with the mark 0x5\/0xffffffff nowhere/);
+    // Of a node's own address, a route for a packet from it that comes in by a link is refused.
+    const own = await node.agent('explain', '--live', `--from=${NODE.IPv4}`, IPTABLES, OUTSIDE);
+    assert.match(
+      own.stdout,
+      /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1.*; 192\.0\.2\.1 is an address of this node: packets .* are left alone/,
+    );
     const marked = 'iptables -t mangle -A PREROUTING -i pod0 -j MARK --set-mark 0x80/0x80'.split(' ');
     await succeed(node.box.run(marked[0] ?? '', marked.slice(1)));
     await assert.rejects(network.sourceSeen(OUTSIDE), /no packet .* arrives/);

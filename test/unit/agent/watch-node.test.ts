@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { keepWatching } from '../../../lib/agent/watch-node.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { keepWatching, watchAddresses } from '../../../lib/agent/watch-node.ts';
+import { Notices } from '../../../lib/log/notices.ts';
+import { capturedLog } from '../../lab/log.ts';
 
 const NEVER = new AbortController().signal;
 
@@ -17,6 +20,28 @@ function watch(error?: Error): AsyncIterable<never> & Disposable {
     [Symbol.dispose]: end.resolve,
   };
 }
+
+describe('the addresses of the node', () => {
+  it('are read a small part of the time, however many there are and however often they change', async () => {
+    const stop = new AbortController();
+    let read = 0;
+    const areCurrent = () => {
+      read += 1;
+      for (const until = performance.now() + 60; performance.now() < until; );
+      return true;
+    };
+    async function* flood() {
+      for (;;) yield undefined;
+    }
+    const open = () => Object.assign(flood(), { [Symbol.dispose]: () => {} });
+    const notices = new Notices(capturedLog().log);
+    const watched = watchAddresses(areCurrent, { add() {} }, notices, () => 1, stop.signal, open);
+    await delay(1_500);
+    stop.abort();
+    await watched;
+    assert.ok(read >= 2 && read <= 4, `${read}`);
+  });
+});
 
 describe('what is watched', () => {
   it('is watched again an interval after a failure, unless no later attempt can succeed', async () => {

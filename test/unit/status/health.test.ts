@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CALM, missing } from '../../../lib/agent/out-of-sync.ts';
-import type { FamilyState } from '../../../lib/agent/state.ts';
+import type { FamilyState, State } from '../../../lib/agent/state.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { problem } from '../../../lib/config/problem.ts';
-import { readiness } from '../../../lib/status/health.ts';
+import { liveness, readiness } from '../../../lib/status/health.ts';
 import { checksText } from '../../../lib/status/probes.ts';
 import { familyOf } from './support.ts';
 
@@ -13,6 +13,22 @@ function synced(syncedAt: number): FamilyState {
 }
 
 const GOOD = { invalid: undefined, outOfSync: CALM, valid: undefined };
+
+describe('liveness', () => {
+  for (const [what, endedAt, hasConfig, isGood] of [
+    ['lasts three intervals after a round, whatever it has found', 70_000, true, true],
+    ['ends after three intervals', 69_999, true, false],
+    ['is missing before the first round', undefined, true, false],
+    ['needs no round without a config', undefined, false, true],
+  ] as const)
+    it(what, () => {
+      const round = endedAt === undefined ? undefined : { endedAt, duration: 1, inSync: false };
+      // Without a resyncInterval of its own.
+      const valid = (hasConfig ? { config: {} } : undefined) as State['valid'];
+      const [check] = liveness({ round, valid }, 10_000, 100_000);
+      assert.equal(check?.isGood, isGood, check?.reason);
+    });
+});
 
 describe('readiness', () => {
   it('is missing while the rules are out of sync for long, with the reason', () => {
