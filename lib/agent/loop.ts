@@ -1,10 +1,8 @@
 import { FAMILIES } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
-import { type Dataplane, type DifferenceKind, ruleLocationName } from '../dataplane/dataplane.ts';
+import { type Dataplane, ruleLocationName } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import type { Logger } from '../log/log.ts';
-import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import {
   areCompiledFor,
   compilePolicy,
@@ -13,15 +11,15 @@ import {
   type Policy,
 } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
-import { programs } from '../text/programs.ts';
 import { logAddresses } from './log-addresses.ts';
 import { logChange, logVanishedConfigFiles } from './log-changes.ts';
-import { missing, present } from './out-of-sync.ts';
+import { type FamilySync, familyAfter, outOfSyncAfter, verdictChanges } from './next-state.ts';
+import { missing } from './out-of-sync.ts';
 import { type ReaderOptions, readConfig, restoredConfig } from './reading.ts';
 import { needsConfig, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
-import type { EarlierConfig, FamilyState, Knowledge, State, ValidConfig } from './state.ts';
-import { type FamilyChange, Sync } from './sync.ts';
+import type { EarlierConfig, Knowledge, State, ValidConfig } from './state.ts';
+import { Sync } from './sync.ts';
 
 /** What the loop asks of the node. */
 export interface AgentOptions {
@@ -67,16 +65,6 @@ export interface Round {
   readonly inSync: boolean;
   /** Milliseconds from the trigger to the end. */
   readonly took: number;
-}
-
-export interface FamilySync {
-  readonly family: Family;
-  /** How the kernel differed; undefined if it did not. */
-  readonly found: readonly DifferenceKind[] | undefined;
-  /** What the change does to packets; undefined if nothing was written. */
-  readonly verdicts: VerdictChanges | undefined;
-  /** Whether another program has changed what the agent applied last. */
-  readonly drifted: boolean;
 }
 
 /**
@@ -198,9 +186,8 @@ async function sync(
     const took = endedAt - trigger.since;
     if (change && verdicts) logChange(log, { ...change, verdicts, inSync, trigger, took });
     else log.debug({ family, reason: trigger.reason }, 'nothing to change');
-    const known = { ...NEVER_SYNCED, ...after.get(family), policy, dataplane };
-    const times = inSync ? timesAfter(known, done, trigger) : {};
-    after.set(family, { ...known, generation: generations?.get(family), ...times });
+    const applied = { policy, dataplane, generation: generations?.get(family) };
+    after.set(family, familyAfter(after.get(family), applied, done, inSync, trigger));
     return done;
   });
   if (before.compiledFrom) logVanishedConfigFiles(log, before.compiledFrom, config, syncs);
@@ -211,42 +198,6 @@ async function sync(
 
 const REPAIR_GOES_ON =
   "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
-
-const NEVER_SYNCED = {
-  syncedAt: undefined,
-  lastSync: undefined,
-  lastChange: undefined,
-  lastFound: [],
-  lastVerdicts: undefined,
-};
-
-/** What a sync that has ended in sync says of a family. An event of the kernel after which nothing differs is none. */
-function timesAfter(
-  known: Omit<FamilyState, 'generation'>,
-  { found, verdicts }: FamilySync,
-  { reason }: Trigger,
-): Partial<FamilyState> {
-  if (found === undefined && reason === 'kernel') return {};
-  const now = Date.now();
-  return {
-    syncedAt: performance.now(),
-    lastSync: now,
-    lastChange: found === undefined ? known.lastChange : now,
-    lastFound: found ?? known.lastFound,
-    lastVerdicts: verdicts?.lines.length ? { ...verdicts, at: now } : known.lastVerdicts,
-  };
-}
-
-function outOfSyncAfter(
-  { outOfSync }: State,
-  { endedAt, inSync }: NonNullable<State['round']>,
-  syncs: readonly FamilySync[],
-  { by }: Trigger,
-): State['outOfSync'] {
-  const why = `${programs(by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
-  if (!inSync) return missing(outOfSync, why, endedAt);
-  return present(outOfSync, syncs.some(({ drifted }) => drifted) ? why : undefined, endedAt);
-}
 
 /** The policies of the config: the same objects, if no address of the node that it asks for has changed either. */
 function compile(
@@ -273,21 +224,6 @@ async function chooseDataplane({ options, agent, log }: Loop): Promise<Dataplane
   const own = FAMILIES.map((family) => ruleLocationName({ dataplane, family }));
   agent.set({ dataplane, cleared: new Set([...cleared].filter((name) => !own.includes(name))) });
   return dataplane;
-}
-
-/** What a change does to packets. What this process applied is known, unless another program has changed it. */
-function verdictChanges(
-  { drifted, observed }: FamilyChange,
-  policy: Policy,
-  dataplane: Dataplane,
-  { families }: State,
-): VerdictChanges {
-  const last = drifted ? undefined : families.get(policy.family);
-  // If the dataplane is another one, packets met the same rules in the old one until now.
-  const isKnown = last !== undefined && (last.policy !== policy || last.dataplane !== dataplane);
-  return isKnown
-    ? describePolicyChange(last.policy, policy)
-    : describeKernelChange(observed.verdicts(), policy);
 }
 
 function retryOptions(

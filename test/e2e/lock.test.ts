@@ -217,6 +217,14 @@ describe('commands beside a running agent', () => {
     await agent.stop();
   });
 
+  it('take no answer that is longer than any agent gives', async () => {
+    await using node = await createNode();
+    const answer = `{ version: 'x'.repeat(300 * 1024), flags: ['--enable-ipv6=true'] }`;
+    const code = `require('node:net').createServer((c) => c.end(JSON.stringify(${answer}))).listen('\\0ip-masq-agent', () => console.log('held'))`;
+    await started(node, [process.execPath, '-e', code], ['env']);
+    assert.match((await node.agent('diff')).stderr, /flags of the agent on this node are unknown/);
+  });
+
   it('take no flag that is not valid here', async () => {
     await using node = await createNode();
     const answer = {

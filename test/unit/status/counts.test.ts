@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { FamilySync, Round } from '../../../lib/agent/loop.ts';
+import type { Round } from '../../../lib/agent/loop.ts';
+import type { FamilySync } from '../../../lib/agent/next-state.ts';
 import type { SyncReason } from '../../../lib/agent/reasons.ts';
 import {
   type Dataplane,
