@@ -5,7 +5,7 @@ import type { DataplaneOptions } from '../dataplane/options.ts';
 import { TAKEN_PORTS, takenAdvice } from '../dataplane/ports.ts';
 import { allLinks } from '../netlink/links.ts';
 import { conntrackTable } from '../node/conntrack-table.ts';
-import { unmeantSource } from '../node/masquerade-address.ts';
+import { unmeantSources } from '../node/masquerade-address.ts';
 import { forwardingLinks } from '../node/pod-routes.ts';
 import type { Family } from '../policy/policy.ts';
 import { truncatedText } from '../text/words.ts';
@@ -108,10 +108,10 @@ export async function uplinkFindings(
   for (const family of families) {
     const everything = family === 'IPv4' ? '0.0.0.0/0' : '::/0';
     if (host.netlink === undefined || chosen.includes(everything)) continue;
-    const message = await unmeantSource(family).catch(noAnswer);
-    if (message === undefined) continue;
-    const remedy = `give the link an address of global scope that others have a route to, or choose one of the node's: masqueradeAddresses with the destination ${everything}`;
-    findings.push({ kind: 'uplink-address', family, message, evidence: [], remedy });
+    const messages = (await unmeantSources(family).catch(noAnswer)) ?? [];
+    const remedy = `give the link an address of global scope that others have a route to, or choose one of the node's: masqueradeAddresses with the destination ${everything}; masqueradeFromCIDRs with the ranges of pods leaves alone what the node itself sends`;
+    for (const message of messages)
+      findings.push({ kind: 'uplink-address', family, message, evidence: [], remedy });
   }
   return findings;
 }

@@ -1,7 +1,7 @@
 import { ADDRESS_BITS, type Address, type Family, formatAddress } from '../cidr/address.ts';
 import { allAddresses, type InterfaceAddress } from '../netlink/addresses.ts';
 import { allLinks } from '../netlink/links.ts';
-import { RT_TABLE_MAIN, unicastRoutes } from '../netlink/routes.ts';
+import { RT_TABLE_MAIN, type UnicastRoute, unicastRoutes } from '../netlink/routes.ts';
 
 /** What becomes of masqueraded packets if no link has an address for them. */
 const NO_ADDRESS = {
@@ -40,21 +40,36 @@ function masqueradeAddress(
 }
 
 /**
- * How a masqueraded packet leaves by the default route, in words; undefined if it has the address that the route is for.
+ * How masqueraded packets leave by default routes with an address that is not meant, in words: by that of the main table, if the
+ * route is for another address; by those of other tables, to which rules of routing lead marked packets, if their link has none.
  *
  * @throws {NetlinkError}
  */
-export async function unmeantSource(family: Family): Promise<string | undefined> {
-  const routes = await unicastRoutes([family], new Set());
-  const route = routes.find(({ length, table }) => length === 0 && table === RT_TABLE_MAIN);
-  const link = (await allLinks()).find(({ index }) => index === route?.links[0]);
-  if (route === undefined || link === undefined) return undefined;
-  const next = { family, value: route.gateway ?? 0n };
-  const all = allAddresses();
+export async function unmeantSources(family: Family): Promise<readonly string[]> {
+  const defaults = (await unicastRoutes([family], new Set())).filter(({ length }) => length === 0);
+  const main = defaults.find(({ table }) => table === RT_TABLE_MAIN);
+  const others = new Map(
+    defaults.flatMap((one) => (one.table === RT_TABLE_MAIN ? [] : [[one.links[0], one]])),
+  );
+  const [links, all] = [await allLinks(), allAddresses()];
+  return [...(main === undefined ? [] : [main]), ...others.values()].flatMap((route) => {
+    const link = links.find(({ index }) => index === route.links[0]);
+    return (link && unmeantSource(route, link, all)) ?? [];
+  });
+}
+
+function unmeantSource(
+  { family, table, gateway, source: own }: UnicastRoute,
+  link: { readonly index: number; readonly name: string },
+  all: readonly InterfaceAddress[],
+): string | undefined {
+  const next = { family, value: gateway ?? 0n };
   const found = masqueradeAddress(link.index, next, all);
-  const leaves = `a masqueraded packet leaves by ${link.name}${masqueradedText([link.index], next, all)}`;
+  const where = table === RT_TABLE_MAIN ? '' : ` (routing table ${table})`;
+  const leaves = `a masqueraded packet leaves by ${link.name}${where}${masqueradedText([link.index], next, all)}`;
   if (found === undefined) return leaves;
-  const { source = found.value } = route;
+  if (table !== RT_TABLE_MAIN) return found.link === link.index ? undefined : leaves;
+  const source = own ?? found.value;
   const isOfLink = all.some((one) => one.link === link.index && one.value === source);
   // Of the addresses of IPv6 of other links, the destination decides which one it is.
   const isUnknown = family === 'IPv6' && found.link !== link.index;

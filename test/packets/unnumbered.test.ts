@@ -86,6 +86,29 @@ const CASES: readonly (readonly [
   ],
 ];
 
+describe('a tunnel without an address, to which a mark leads packets', { skip: NO_LAB }, () => {
+  it('is a finding of doctor, with the address that they get', async () => {
+    await using node = await createNode();
+    await using _ = await createNetwork(node.box);
+    const settings = [
+      'link add mesh0 type veth peer name mesh1',
+      'link set mesh0 up',
+      'link set mesh1 up',
+      'route add default dev mesh0 table 180',
+      'rule add fwmark 0x20/0x20 lookup 180',
+    ];
+    await succeed(node.box.run('ip', ['-batch', '-'], { input: `${settings.join('\n')}\n` }));
+    await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
+    const found = async () => (await node.agent('doctor', '--backend=nftables')).stdout;
+    assert.match(
+      await found(),
+      /^uplink-address .*a masqueraded packet leaves by mesh0 \(routing table 180\) with [\d.]+ of another link.*\n.*masqueradeFromCIDRs/m,
+    );
+    await succeed(node.box.run('ip', 'address add 198.51.100.7/24 dev mesh0'.split(' ')));
+    assert.doesNotMatch(await found(), /^uplink-address/m);
+  });
+});
+
 describe('masqueraded packets of a node whose address', { concurrency: true, skip: NO_LAB }, () => {
   for (const [name, family, settings, source, said] of CASES.filter(([, family]) =>
     FAMILIES.includes(family),
