@@ -176,6 +176,10 @@ function sourceOf(
   nameKey: string,
 ): readonly Source[] {
   if (node === undefined) return [];
+  if (node.kind === 'scalar') {
+    const message = `this source names no ${kind}: kubelet cannot mount the volume`;
+    object.report('not-delivered', node, message, 'indent its name further than the line above');
+  }
   const items = listOf(valueAt(node, 'items'));
   const optional = valueAt(node, 'optional');
   return [

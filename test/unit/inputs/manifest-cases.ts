@@ -202,6 +202,13 @@ export const MISTAKES: readonly Case[] = [
     'not-delivered: nothing of this ConfigMap is read: it is in the namespace "a", and a volume of DaemonSet kube-system/a has only what is in its own; put both into one namespace',
   ],
   [
+    // The example of ip-masq-agent-v2 has its name there.
+    'a source whose name stands beside it',
+    `${configMap('ip-masq-a: "{}"').replace('name: ', 'name: ‸')}${agent('{configMap: ‸null, name: ip-masq}')}`,
+    'not-delivered: nothing of this ConfigMap is read: no volume at the config directory of DaemonSet a has it',
+    'not-delivered: this source names no ConfigMap: kubelet cannot mount the volume; indent its name further than the line above',
+  ],
+  [
     'a Secret as the source, which is a ConfigMap here',
     `${configMap('ip-masq-a: "{}"').replace('name: ', 'name: ‸')}${agent('{secret: {name: ip-masq}}')}`,
     'not-delivered: nothing of this ConfigMap is read: the volume of DaemonSet a takes a Secret of that name; name a ConfigMap there',
