@@ -11,6 +11,7 @@ import { podSources } from '../node/pod-routes.ts';
 import { countsText, sumOf, type Treatment } from '../policy/flow-counts.ts';
 import { flowPolicy } from '../policy/flow-policy.ts';
 import type { Family } from '../policy/policy.ts';
+import { counted } from '../text/words.ts';
 import { FlowsAgainst, isCounted, treatmentAgainst } from './against.ts';
 import { Baseline } from './baseline.ts';
 import { PortCounter } from './ports-in-use.ts';
@@ -131,8 +132,10 @@ export class FlowWatch {
     const ports = asked.countsPorts ? new PortCounter(toPorts, isOwn) : undefined;
     const stale = new StaleFlows(conntrack, against);
     const deletes = asked.mayDelete && this.#options.mode === 'delete-udp';
+    let inZones = 0;
     const take = (flow: Flow): void => {
       ports?.add(flow);
+      if (flow.zone !== 0 && isCounted(flow, ends)) inZones += 1;
       const treatment = treatmentAgainst(flow, policy, isOwn);
       if (treatment === undefined) return;
       const since = reading.beginning(flow.id);
@@ -148,6 +151,7 @@ export class FlowWatch {
       if (!reading.isOverIn()) return this.#readSoon();
       await this.#show(against, ports);
       if (asked.tells && against.counts('before').length > 0) this.#tell(against);
+      this.#noteZones(inZones);
     } finally {
       // Also of a table that was not read to its end.
       if (stale.deleted.counts().length > 0)
@@ -156,6 +160,15 @@ export class FlowWatch {
           `deleted from conntrack, because they were treated as before the change: ${countsText(stale.deleted.counts())}; their next packets are treated as the config says`,
         );
     }
+  }
+
+  /** The rules decide about them too, but perhaps in several zones, each with NAT of its own. */
+  #noteZones(flows: number): void {
+    const tell = () =>
+      this.#notices.log.info(
+        `${counted(flows, 'connection')} of pods in a zone of conntrack, as Open vSwitch uses them: not counted among flows against the policy, nor deleted`,
+      );
+    this.#notices.update('zones of conntrack', new Map(flows > 0 ? [['some', tell]] : []));
   }
 
   async #show(against: FlowsAgainst, ports: PortCounter | undefined): Promise<void> {
