@@ -36,12 +36,7 @@ export function directoryWatch(
   }, CHECK_MS).unref();
   signal.addEventListener('abort', () => clearInterval(check));
 
-  const warn = (error: unknown): void => {
-    const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
-    const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
-    const text = `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`;
-    notices.warn('watch of the config directory', [text]);
-  };
+  const warn = (error: unknown): void => notices.warn(TOPIC, [failureOf(error)]);
   const open = (id: string): void => {
     let quiet: NodeJS.Timeout | undefined;
     current?.close();
@@ -79,11 +74,19 @@ export function directoryWatch(
           'the config directory is another one now, and no event told of it; the agent watches the new one',
         );
       open(id);
-      notices.warn('watch of the config directory', [], 'watching the config directory again');
+      notices.warn(TOPIC, [], 'watching the config directory again');
     } catch (error) {
       warn(error);
     }
   };
+}
+
+const TOPIC = 'watch of the config directory';
+
+function failureOf(error: unknown): string {
+  const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
+  const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
+  return `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`;
 }
 
 /** The volume version that is there; undefined if the directory is not a volume, or cannot be read. */

@@ -1,4 +1,5 @@
 import type { Round } from '../agent/loop.ts';
+import type { FamilySync } from '../agent/next-state.ts';
 import { type Dataplane, DIFFERENCES, type EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
@@ -17,18 +18,20 @@ export function countRound(metrics: Metrics, round: Round, dataplane: Dataplane 
     {},
     waits.reduce((sum, { ms }) => sum + ms / 1000, 0),
   );
-  const seconds = round.took / 1000;
-  for (const { family, found, drifted } of syncs) {
-    beginAtZero(metrics, family, dataplane);
+  for (const sync of syncs) {
+    beginAtZero(metrics, sync.family, dataplane);
     // An event of the kernel after which nothing differs is not a sync.
-    if (!inSync || (found === undefined && trigger.reason === 'kernel')) continue;
-    metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
-    metrics.observe('sync_duration_seconds', { family }, seconds);
-    if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, seconds);
-    if (!drifted) continue;
-    metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
-    for (const one of found ?? []) metrics.add('drift_differences_total', { family, found: one });
+    if (inSync && (sync.found || trigger.reason !== 'kernel')) countSync(metrics, sync, round);
   }
+}
+
+function countSync(metrics: Metrics, { family, found, drifted }: FamilySync, { trigger, took }: Round): void {
+  metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
+  metrics.observe('sync_duration_seconds', { family }, took / 1000);
+  if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, took / 1000);
+  if (!drifted) return;
+  metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
+  for (const one of found ?? []) metrics.add('drift_differences_total', { family, found: one });
 }
 
 function beginAtZero(metrics: Metrics, family: Family, dataplane: Dataplane | undefined): void {

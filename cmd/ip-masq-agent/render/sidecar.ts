@@ -45,23 +45,21 @@ export async function keepOutput(
     if (trigger === undefined) return;
     watchDirectory();
     const version = dataLink(configDir);
-    const before = state.config;
-    state.config = await readConfig(loading, before, log);
+    const before = state.config.reading;
+    state.config = await readConfig(loading, state.config, log);
     const { invalid, reading, valid } = state.config;
-    if (invalid !== undefined) {
-      if (!keeps || !existsSync(path)) throw invalid.error;
-      if (reading !== before.reading) log.error(`${invalid.error.message}; ${UNCHANGED}`);
-      continue;
-    }
-    if (valid === undefined) continue;
+    if (invalid !== undefined && !(keeps && existsSync(path))) throw invalid.error;
+    if (invalid !== undefined && reading !== before) log.error(`${invalid.error.message}; ${UNCHANGED}`);
+    if (invalid !== undefined || valid === undefined) continue;
     const rendered = await render(valid.config);
     const change = await writeOutput(path, rendered.isDefault ? undefined : rendered.text);
     state.rendered = { version, at: performance.now() };
-    const fields = { reason: trigger.reason, file: path };
-    log[change === 'written' || change === 'removed' ? 'info' : 'debug'](fields, SAID[change]);
+    log[LEVEL[change]]({ reason: trigger.reason, file: path }, SAID[change]);
     notices.warn('output', rendered.notes);
   }
 }
+
+const LEVEL = { written: 'info', removed: 'info', unchanged: 'debug', absent: 'debug' } as const;
 
 const SAID = {
   written: 'output written',
