@@ -64,9 +64,11 @@ export async function removeLeftovers(options: LeftoverOptions): Promise<string 
   try {
     const modes = await possibleModes(dataplane, host);
     const known: RuleLocation[] = [];
+    const inUse = agent.state.dataplane;
     for (const location of await listRuleLocations(dataplane, host, modes)) {
       const { state } = agent;
-      // The loop may choose another dataplane meanwhile.
+      // The loop has chosen another dataplane, which may not hold the rules yet: the round that writes them asks again.
+      if (state.dataplane !== inUse) return undefined;
       if (location.dataplane.name === state.dataplane?.name && state.families.has(location.family)) continue;
       if (state.cleared.has(ruleLocationName(location))) known.push(location);
       else failures.push(...(await remove(location, options)));

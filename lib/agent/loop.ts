@@ -63,6 +63,8 @@ export interface Round {
   readonly syncs: readonly FamilySync[];
   /** Whether the kernel was found to hold all policies at the end. */
   readonly inSync: boolean;
+  /** Why it cannot be told what the kernel holds, so that nothing was written. */
+  readonly failure?: DataplaneError;
   /** Milliseconds from the trigger to the end. */
   readonly took: number;
 }
@@ -99,11 +101,30 @@ async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
   const { valid, invalid } = loop.agent.state;
   const config = reads ? (invalid === undefined ? 'valid' : 'invalid') : undefined;
   await decideLock(running);
-  const synced = valid ? await sync(running, valid.config, loop.options.reader.config.families) : NOT_SYNCED;
+  const { families } = loop.options.reader.config;
+  const synced = valid
+    ? await sync(running, valid.config, families).catch((error) => keepRules(running, error))
+    : NOT_SYNCED;
   return { trigger, config, retries, ...synced, took: performance.now() - trigger.since };
 }
 
 const NOT_SYNCED = { syncs: [], inSync: false } as const;
+
+/** What another program has made of the kernel mostly passes: the next round, 2 s later, asks again. */
+function keepRules({ agent, log }: Running, failure: unknown): Pick<Round, 'syncs' | 'inSync' | 'failure'> {
+  if (!(failure instanceof DataplaneError) || failure.failure !== 'unreadable') throw failure;
+  const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
+  if (agent.state.outOfSync.why !== why) log.error(why);
+  const endedAt = performance.now();
+  agent.set({
+    round: { endedAt, duration: SHORTEST_MS, inSync: false },
+    outOfSync: missing(agent.state.outOfSync, why, endedAt),
+  });
+  return { ...NOT_SYNCED, failure };
+}
+
+/** The pause after a round is ten times as long. */
+const SHORTEST_MS = 200;
 
 /** Reads the config files. Errors end the agent, unless a config or the rules of an earlier run are to be kept. */
 async function readOrKeep(running: Running): Promise<void> {
@@ -186,6 +207,7 @@ async function sync(
     const took = endedAt - trigger.since;
     if (change && verdicts) logChange(log, { ...change, verdicts, inSync, trigger, took });
     else log.debug({ family, reason: trigger.reason }, 'nothing to change');
+    for (const text of attempts.undeletable.get(family) ?? []) log.warn({ family }, text);
     const applied = { policy, dataplane, generation: generations?.get(family) };
     after.set(family, familyAfter(after.get(family), applied, done, inSync, trigger));
     return done;

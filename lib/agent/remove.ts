@@ -69,7 +69,9 @@ export async function removeRules(
       rewrite = true;
       throw failures.add(plan, error, true);
     });
-    return { rules: plan?.current, undeletable: observed.describeUndeletable() };
+    const undeletable = observed.describeUndeletable();
+    const isGone = undeletable.length === 0 || plan?.current.length !== 0;
+    return { rules: isGone ? plan?.current : undefined, undeletable };
   }, options);
 }
 

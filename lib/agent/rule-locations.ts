@@ -29,7 +29,8 @@ export async function observeRuleLocation(
   try {
     const observed = await (retry === undefined ? observe() : retrying(observe, retry));
     const rules = observed.planRemoval()?.current;
-    return rules === undefined
+    // An empty chain without a jump is no rule.
+    return rules === undefined || rules.length === 0
       ? { ...location, kind: 'empty', observed }
       : { ...location, kind: 'found', observed, rules };
   } catch (error) {

@@ -28,6 +28,8 @@ const MOST_FAILURES = 3;
 export class Sync {
   /** The first change of each family that differed. */
   readonly changes = new Map<Family, FamilyChange>();
+  /** What could not be deleted after a change, in words. */
+  readonly undeletable = new Map<Family, readonly string[]>();
   readonly #options: SyncOptions;
   readonly #refused = new Set<Family>();
   readonly #failures = new Failures();
@@ -52,7 +54,8 @@ export class Sync {
     if (planned.length > 0) {
       await all(planned.map((change) => this.#apply(change, dataplane)));
       observations = await this.#observe(dataplane, policies);
-      for (const { family, observed, plan } of observations) {
+      for (const { family, policy, observed, plan } of observations) {
+        this.undeletable.set(family, observed.describeUndeletable(policy));
         const before = planned.find((one) => one.plan.family === family);
         if (before && plan) this.#requireWritten(before, observed, dataplane);
       }

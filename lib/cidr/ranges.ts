@@ -53,7 +53,7 @@ export function formatRange(family: Family, { first, last }: Range): string {
 }
 
 /** How many bits at the end are free in a range that is a prefix; undefined for any other range. */
-export function hostBitsOf({ first, last }: Range): number | undefined {
+function hostBitsOf({ first, last }: Range): number | undefined {
   const size = last - first + 1n;
   const bits = size.toString(2).length - 1;
   return size === 1n << BigInt(bits) && first % size === 0n ? bits : undefined;

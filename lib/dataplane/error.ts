@@ -10,6 +10,7 @@ import type { Advice } from '../text/advice.ts';
  * - `unsupported`: the kernel is built without this kind of rules.
  * - `denied`: this process lacks a permission.
  * - `unusable`: another program has made the table so that rules in it cannot have their effect.
+ * - `unreadable`: another program's rules keep a tool from telling what is there; the rules stay as they are.
  * - `refused`: the kernel or the tool refused for another reason.
  */
 type DataplaneFailure =
@@ -20,6 +21,7 @@ type DataplaneFailure =
   | 'unsupported'
   | 'denied'
   | 'unusable'
+  | 'unreadable'
   | 'refused';
 
 /** The kernel could not be read or changed. A failed operation changes nothing. */

@@ -36,6 +36,15 @@ const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 /** The most that a tool may print. nft lists 100,000 elements with their counters in 5 MiB. */
 const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 
+/** The signals of a tool that crashes, as iptables does at some rules of nft(8), and the exit code that a shell makes of one. */
+const CRASHES: readonly string[] = ['SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGILL'];
+const CRASHED = 139;
+
+/** What stands behind what a crashed tool has printed. */
+export function crashText(signal: string | null): string {
+  return `crashed: ${signal}`;
+}
+
 /** How long the end of a tool that was killed may take. */
 const KILL_MS = 1_000;
 
@@ -53,6 +62,8 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
         child.stdin?.on('error', () => {});
         child.stdin?.end(input);
         const end = await endOf(child, timeoutMs, mostBytes ?? MAX_OUTPUT_BYTES);
+        if (CRASHES.includes(end.signal ?? ''))
+          return { ...end, code: CRASHED, stderr: `${end.stderr}${crashText(end.signal)}` };
         return end.killedFor === 'output' && mostBytes !== undefined
           ? { ...end, code: 0, isCut: true }
           : { ...end, code: exitCode(file, timeoutMs, end) };

@@ -12,7 +12,7 @@ import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent, OLDER_AGENT_REMEDY } from '../dataplane/iptables/chain.ts';
 import { builtInRules } from '../dataplane/iptables/detect.ts';
 import { inTurns } from '../dataplane/iptables/legacy.ts';
-import { natObstacle } from '../dataplane/iptables/observe.ts';
+import { natObstacle } from '../dataplane/iptables/nat-state.ts';
 import { createTool } from '../dataplane/iptables/tool.ts';
 import { noAnswer } from '../dataplane/netlink.ts';
 import type { Family } from '../policy/policy.ts';

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import {
+  answers,
   createNode,
   eventually,
   faultyNode,
+  inside,
   jsonLines,
   type NodeLab,
   type RunningAgent,
@@ -53,7 +55,7 @@ describe('the agent with --backend=auto', () => {
       await node.nft('delete table ip kube-proxy; delete table ip6 kube-proxy');
       await logs(agent, /using iptables .*: kube-proxy does not use nftables/g, round + 1);
       await logs(agent, /left by an earlier run: IPv4, nftables: removed /g, round);
-      assert.deepEqual([await inIptables(), await inNftables()], [chain, none]);
+      assert.deepEqual([await inIptables(), await inNftables()], [chain, none], agent.log());
     }
     // What a change of the dataplane alone does is told as that.
     assert.doesNotMatch(agent.log(), /repaired|are back|masqueraded nothing.*masqueraded nothing/s);
@@ -87,6 +89,30 @@ describe('the agent with --backend=auto', () => {
     assert.match(stderr, /"fatal",.*the table ip nat is dormant: .*use --backend=nftables/);
     assert.match((await node.agent('doctor')).stdout, /kernel-refused \(IPv4\): the table ip nat is dormant/);
     assert.doesNotMatch(await node.nft('list tables'), /ip-masq-agent/);
+  });
+
+  it('keeps the old rules, is not ready, and says why, while iptables cannot tell whether they are in use', async () => {
+    await using node = await createNode();
+    const volume = await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+    const agent = node.start('--iptables-mode=nft', SERVED);
+    await agent.logged(/http:/);
+    await node.nft('add rule ip nat POSTROUTING ct state new counter accept');
+    await volume.swap({ 'ip-masq-a': inside('10.0.0.0/9') });
+    await agent.logged(
+      /"error",.*neither list POSTROUTING of nat.*the rules stay as they are; .*--backend=nftables/,
+    );
+    await answers(node, '/readyz', /^503 .*neither list POSTROUTING/);
+    assert.match(await node.nft('list chain ip nat IP-MASQ-AGENT'), /10\.0\.0\.0\/8/);
+    const once = await node.agent('--once', '--sync-timeout=300ms');
+    assert.equal(once.code, 1);
+    await node.nft('flush chain ip nat POSTROUTING');
+    await agent.logged(/rules added/);
+    await eventually(
+      async () => (await node.nft('list chain ip nat IP-MASQ-AGENT')).includes('10.0.0.0/9'),
+      () => `the new rules; the log is ${agent.log()}`,
+    );
+    assert.equal(agent.log().match(/neither list POSTROUTING/g)?.length, 1);
+    await agent.stop();
   });
 
   it('ends with all reasons if nothing works', async () => {

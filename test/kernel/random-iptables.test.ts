@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
+import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { secondChain } from '../../lib/dataplane/iptables/chain.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { renderChains } from '../../lib/dataplane/iptables/plan.ts';
@@ -45,14 +47,18 @@ for (const { family, kind } of FAMILY_KINDS) {
               if (!(await node.edit(edit))) refused += 1;
             }
             const dataplane = await node.open(options);
-            await sync(dataplane, policy);
+            if (!(await canSync(dataplane, policy))) return;
             const { id } = await node.netlink.generation();
             const again = await syncOnce(dataplane, policy);
             assert.equal(again, undefined, again?.script);
             assert.equal((await node.netlink.generation()).id, id);
             await fresh.empty();
             await fresh.restore(renderChains([policy], options));
-            assert.deepEqual(await node.state(), await fresh.state());
+            const [own, wanted] = [await node.state(), await fresh.state()];
+            const jumps = (state: typeof own) => (state[POSTROUTING] ?? []).map((rule) => toText(rule));
+            // A jump that iptables cannot read stays: it leads where the agent's own one leads.
+            assert.ok(jumps(own).includes(jumps(wanted)[0] ?? ''));
+            assert.deepEqual({ ...own, [POSTROUTING]: [] }, { ...wanted, [POSTROUTING]: [] });
           }
         }),
         { numRuns: 10 * RUNS },
@@ -60,6 +66,17 @@ for (const { family, kind } of FAMILY_KINDS) {
       test.diagnostic(`${tried} edits, of which ${refused} changed nothing`);
     });
   });
+}
+
+/** Syncs; false if iptables can neither list POSTROUTING nor look for the jump there. */
+async function canSync(dataplane: Dataplane, policy: Policy): Promise<boolean> {
+  try {
+    await sync(dataplane, policy);
+    return true;
+  } catch (error) {
+    if (!(error instanceof DataplaneError) || error.failure !== 'unreadable') throw error;
+    return false;
+  }
 }
 
 interface Step {
@@ -105,9 +122,15 @@ async function createNode(kind: BoxKind, family: Family) {
         ({ chain, expressions }) =>
           CHAINS.some((name) => name === chain) || (chain === POSTROUTING && targetOf(expressions) === CHAIN),
       );
-      return JSON.parse(toText(Object.groupBy(own, ({ chain }) => chain)), (key, value) =>
-        ['handle', 'packets', 'bytes'].includes(key) ? 0 : value,
+      const leadsOn = own.some(
+        ({ chain, expressions }) => chain === CHAIN && targetOf(expressions) === CHAINS[1],
       );
+      // iptables does not see a second chain that it cannot list, and to which nothing leads.
+      const seen = own.filter(({ chain }) => chain !== CHAINS[1] || leadsOn);
+      const text = toText(Object.groupBy(seen, ({ chain }) => chain));
+      return JSON.parse(text, (key, value) =>
+        ['handle', 'packets', 'bytes'].includes(key) ? 0 : value,
+      ) as Readonly<Record<string, readonly unknown[]>>;
     },
     [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
   };

@@ -4,7 +4,7 @@ import { parseAddress } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import type { Host } from '../../lib/dataplane/host.ts';
+import { crashText, type Host } from '../../lib/dataplane/host.ts';
 import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { IptablesMode, RuleOptions } from '../../lib/dataplane/options.ts';
@@ -189,7 +189,7 @@ export function boxHost(
     run: async (file, args, input) => {
       commands.push([file, ...args].join(' '));
       const { code, signal, ...said } = await box.run(file, args, input === undefined ? {} : { input });
-      if (code === null) throw new Error(`${file} was ended by ${signal}`);
+      if (code === null) return { ...said, code: 139, stderr: crashText(signal) };
       return { code, ...said };
     },
     readText: async (path) => {

@@ -54,12 +54,14 @@ const IPTABLES = {
     found: ['jump outdated'],
     script: restore(`-I POSTROUTING 1 -j ${CHAIN}`, `-A POSTROUTING -p udp -g ${CHAIN}`),
   },
-  'jumps with comments that no input of iptables-restore can hold, between foreign rules': {
+  'odd jumps, and those of other agents, between foreign rules': {
     found: ['jump outdated'],
-    script: iptables(
-      `-I POSTROUTING 1 -m comment --comment 'line\nbreak' -j ${CHAIN}`,
-      // printf makes the byte 0xff, which is not UTF-8.
-      `-A POSTROUTING -m comment --comment "$(printf 'a\\377"b')" -g ${CHAIN}`,
+    script: restore(
+      `-I POSTROUTING 1 -m comment --comment "it's \\"quoted\\" \\\\ here" -j ${CHAIN}`,
+      `-I POSTROUTING 1 -m conntrack --ctstate NEW,ESTABLISHED -j ${CHAIN}`,
+      `-A POSTROUTING -p tcp -m multiport ! --dports 80,443:445 -j ${CHAIN}`,
+      `-A POSTROUTING -m statistic --mode random --probability 0.5 -j ${CHAIN}`,
+      `-A POSTROUTING -m limit --limit 3/min -g ${CHAIN}`,
     ),
   },
   'a deleted chain': {

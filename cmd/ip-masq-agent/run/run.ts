@@ -104,7 +104,8 @@ async function syncOnce(
   parts: Parts,
   store: LastValidFile | undefined,
 ): Promise<void> {
-  for await (const { inSync } of loop) {
+  for await (const { inSync, failure: whyUnknown } of loop) {
+    if (whyUnknown !== undefined) throw whyUnknown;
     if (!inSync)
       throw new SystemError(
         'another program has changed the rules before they were read back: find it, or run without --once, which repairs them',

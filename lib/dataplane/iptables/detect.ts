@@ -120,7 +120,7 @@ async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promis
 }
 
 /** The built-in chains of `nat`; hardly anybody uses INPUT. */
-export const BUILT_IN_CHAINS = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
+const BUILT_IN_CHAINS = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
 
 /** The rules in the built-in chains of `nat`, as `iptables -S` prints them. */
 export async function builtInRules(list: Tool['list']): Promise<readonly string[]> {

@@ -1,25 +1,24 @@
 import { FAMILIES, type Family } from '../../cidr/address.ts';
-import type { Policy } from '../../policy/policy.ts';
 import {
   BY_FLAG,
   COMMENT_START,
   type Dataplane,
-  type Draft,
   type EntryCount,
   type Plan,
   type RuleLocation,
 } from '../dataplane.ts';
+import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { noAnswer, type Requests } from '../netlink.ts';
+import { noAnswer } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
-import { joinChains, type ObservedRule, readChains } from './observe.ts';
-import { observe } from './observe-text.ts';
-import { describeUndeletable, plan, planRemoval } from './plan.ts';
+import { natObstacle } from './nat-state.ts';
+import { type IptablesObservation, observe } from './observe.ts';
+import { type ChainDraft, plan, planRemoval } from './plan.ts';
 import { type KernelRule, keyOf } from './rule.ts';
-import { createTool } from './tool.ts';
+import { createTool, type Tool } from './tool.ts';
 import { kernelVerdicts } from './verdict.ts';
 
 /**
@@ -68,21 +67,44 @@ export function iptablesDataplane(
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
-  const bound = (draft: Draft | undefined): Plan | undefined =>
-    draft && { ...draft, apply: () => tools[draft.family].restore(draft.script) };
-  const readOver = (requests: Requests, family: Family) =>
-    readChains(requests, family, chain, options.mostObjects);
-  const read = async (family: Family, rewrite: boolean) => {
-    const reading = await netlink?.read((asked) => readOver(asked, family)).catch(noAnswer);
-    if (reading !== undefined) return reading;
-    const how = { mayHide: mode === 'nft', rewrite, most: options.mostObjects };
-    return { found: await observe(tools[family], chain, how), generation: undefined };
+  const families = { IPv4: newKnowledge(), IPv6: newKnowledge() };
+  /** Reads chains and jumps with the tool; over netlink only what iptables does not show. */
+  const read = async (family: Family): Promise<IptablesObservation> => {
+    const { ignoredJumps, hasNoSecond } = families[family];
+    const found = await observe(tools[family], {
+      chain,
+      most: options.mostObjects,
+      mayHaveSecond: !hasNoSecond,
+      ignoredJumps,
+      mayHide: mode === 'nft',
+    });
+    families[family].hasNoSecond = !found.chains.includes(secondChain(chain));
+    const obstacle = await netlink?.use((requests) => natObstacle(requests, family)).catch(noAnswer);
+    return { ...found, obstacle };
   };
-  const readCounts = async (family: Family): Promise<readonly ObservedRule[]> => {
-    const observed = await netlink?.use((asked) => readOver(asked, family)).catch(noAnswer);
-    if (observed !== undefined) return observed.rules ?? [];
-    const list = (name: string) => tools[family].listCounts(name);
-    return joinChains(chain, await list(chain), await list(secondChain(chain))).rules ?? [];
+  const apply = async ({ family, script, deletes }: ChainDraft): Promise<void> => {
+    const { stays } = families[family];
+    stays.clear();
+    await tools[family].restore(script).catch((error: unknown) => {
+      // It may be about a jump whose words iptables prints, and does not read: the next attempt leaves that one out.
+      const mayBeJump = script.includes('\n-D POSTROUTING ');
+      if (!mayBeJump || !(error instanceof DataplaneError) || error.failure !== 'refused') throw error;
+      throw new DataplaneError('raced', error.message, error.remedy);
+    });
+    for (const name of deletes) {
+      const said = await tools[family].deleteChain(name);
+      if (said !== undefined) stays.set(name, said);
+    }
+  };
+  const bound = (draft: ChainDraft | undefined): Plan | undefined =>
+    draft && { ...draft, apply: () => apply(draft) };
+  /** The last reading, if nothing in nf_tables has changed since. */
+  const readIfChanged = async (family: Family) => {
+    const known = families[family];
+    const generation = await netlink?.use(async (asked) => (await asked.generation()).id).catch(noAnswer);
+    if (generation === undefined || generation !== known.last?.generation)
+      known.last = { found: await read(family), generation };
+    return known.last;
   };
   return {
     name: `iptables ${version} (${mode})`,
@@ -91,36 +113,81 @@ export function iptablesDataplane(
     iptables: { mode, suffix },
     ruleCount: (policy) => renderChain(policy, options).length,
     async observe(family, rewrite = false) {
-      const { found, generation } = await read(family, rewrite);
+      const { ignoredJumps, stays, last } = families[family];
+      if (rewrite) {
+        families[family].last = undefined;
+        for (const spec of last?.found.jumps ?? [])
+          if (!(await isFound(tools[family], spec))) ignoredJumps.add(spec);
+      }
+      const { found, generation } = await readIfChanged(family);
+      const removal = () => planRemoval(found);
       return {
         generation,
-        plan: (policy) => bound(plan(found, policy, options)),
-        planRemoval: () => bound(planRemoval(found, chain)),
-        describeUndeletable: (policy) => describeUndeletable(found, options, policy),
+        plan: (policy) => bound(plan(found, policy, options, (name) => stays.has(name))),
+        planRemoval: () => bound(removal()),
+        describeUndeletable: () => [...stays].map(([name, said]) => undeletableText(name, said)),
         verdicts: () => kernelVerdicts(found, chain),
         text: () =>
-          planRemoval(found, chain)
+          removal()
             ?.current.map((line) => `${line}\n`)
             .join(''),
       };
     },
-    count: async (policy) => countRules(await readCounts(policy.family), policy, options),
+    async count(policy) {
+      const wanted = renderChain(policy, options);
+      const chains = [...new Set(wanted.map((rule) => rule.chain))];
+      const counted = await Promise.all(
+        chains.map(async (name) =>
+          (await tools[policy.family].listCounts(name)).map((rule) => ({
+            ...rule,
+            chain: name,
+          })),
+        ),
+      );
+      return countRules(counted.flat(), wanted);
+    },
     get hearsChanges() {
       return netlink?.isUnavailableForGood === false;
     },
   };
 }
 
+/** Whether iptables finds a jump by the words that it prints. */
+async function isFound(tool: Tool, spec: string): Promise<boolean> {
+  try {
+    return await tool.holds('POSTROUTING', spec);
+  } catch (error) {
+    if (!(error instanceof DataplaneError) || error.isRetryable) throw error;
+    return false;
+  }
+}
+
+/** What the dataplane knows of one family. */
+interface Knowledge {
+  last: { readonly found: IptablesObservation; readonly generation: number | undefined } | undefined;
+  /** Whether no second chain was there at the last reading: only the agent makes one, and the first chain then leads to it. */
+  hasNoSecond: boolean;
+  readonly ignoredJumps: Set<string>;
+  /** The chains that iptables did not delete at the last change, and what it said. */
+  readonly stays: Map<string, string>;
+}
+
+function newKnowledge(): Knowledge {
+  return { last: undefined, hasNoSecond: false, ignoredJumps: new Set(), stays: new Map() };
+}
+
+function undeletableText(chain: string, said: string): string {
+  return `chain ${chain} stays, empty, because iptables does not delete it: ${said}; if a rule of another program leads to it, let whoever wrote it remove it, and the next sync or cleanup deletes the chain`;
+}
+
 const NOTHING_DROPPED =
   '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
-/** The counts of the rules that the policy asks for. */
+/** The counts of the rules that a policy asks for. */
 function countRules(
-  counted: readonly ObservedRule[],
-  policy: Policy,
-  options: RuleOptions,
+  counted: readonly (KernelRule & { readonly packets: bigint })[],
+  wanted: readonly ChainRule[],
 ): readonly EntryCount[] {
-  const wanted = renderChain(policy, options);
   const byText = new Map(wanted.map((rule) => [`${rule.chain} ${rule.spec}`, rule]));
   let byKey: ReadonlyMap<string, ChainRule> | undefined;
   const wantedAs = (rule: KernelRule): ChainRule | undefined => {
@@ -129,7 +196,7 @@ function countRules(
     byKey ??= new Map(wanted.map((one) => [keyOf(one), one]));
     return byKey.get(keyOf(rule));
   };
-  return counted.flatMap(({ packets = 0n, ...rule }) => {
+  return counted.flatMap(({ packets, ...rule }) => {
     const { entry, verdict } = wantedAs(rule) ?? {};
     return verdict === undefined ? [] : [{ entry, countedAs: verdict, packets }];
   });

@@ -5,46 +5,49 @@ import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts
 import type { IptablesObservation } from './observe.ts';
 import { type KernelRule, keyOf, sameRule } from './rule.ts';
 
+/** A draft, and the chains to delete once its transaction is carried out. */
+export interface ChainDraft extends Draft {
+  readonly deletes: readonly string[];
+}
+
 /**
  * The plan after which the kernel holds exactly the policy; undefined if it does already.
  *
+ * @param stays the chains that iptables does not delete, because a rule leads to them: empty ones are no difference
  * @throws {DataplaneError} if the rules could not have an effect
  */
-export function plan(observed: IptablesObservation, policy: Policy, options: RuleOptions): Draft | undefined {
+export function plan(
+  observed: IptablesObservation,
+  policy: Policy,
+  options: RuleOptions,
+  stays: (chain: string) => boolean,
+): ChainDraft | undefined {
   const { chain } = options;
-  const { rules: current = [], jumps, obstacle } = observed;
+  const { rules: current = [], leftover, jumps, chains, obstacle } = observed;
   if (obstacle !== undefined) throw obstacle;
   const wanted = renderChain(policy, options);
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
-  const jumpRight = jumps.length === 1 && sameRule(jumps[0]?.spec ?? '', jump);
-  // The kernel lists no rule behind a foreign rule of more than 32 KiB: a jump there would be added again and again. That
-  // cannot be told from a foreign chain that leads to the agent's chain, so the jump goes first then too.
-  const addJump = `${observed.callers.has(chain) ? '-I' : '-A'} POSTROUTING ${jump}`;
-  const sweep = sweepSecond(observed, chain, wanted);
-  const isLeft = observed.leftover !== undefined && sweep.length > 0;
-  const byNumber = jumps.some(({ number }) => number !== undefined);
+  const jumpRight = jumps.length === 1 && sameRule(jumps[0] ?? '', jump);
+  const second = secondChain(chain);
+  const left = chains.includes(second) && !needsSecond(chain, wanted) ? [second] : [];
+  const isLeft = left.some((name) => leftover === undefined || leftover.length > 0 || !stays(name));
   if (!rewrite && jumpRight && !isLeft) return undefined;
-
   const comparison = compare(observed, wanted, jump);
   return {
     family: observed.family,
     found: [
       ...ruleDifferences(observed, comparison, rewrite),
       ...jumpDifferences(jumps, jump),
-      ...(isLeft ? (['chain left over'] as const) : []),
+      ...(isLeft && leftover !== undefined ? (['chain left over'] as const) : []),
     ],
     ...comparison,
-    script: transaction(
-      observed,
-      byNumber
-        ? [...removeChains(observed, chain), ...makeChains(chain, wanted), addJump]
-        : [
-            ...(rewrite ? makeChains(chain, wanted) : []),
-            ...(rewrite || isLeft ? sweep : []),
-            ...(jumpRight ? [] : [...deleteJumps(observed), addJump]),
-          ],
-    ),
+    script: transaction([
+      ...(rewrite ? makeChains(chain, wanted) : []),
+      ...declarations(...left),
+      ...(jumpRight ? [] : [...deleteJumps(observed), `-A POSTROUTING ${jump}`]),
+    ]),
+    deletes: left,
   };
 }
 
@@ -61,83 +64,29 @@ function needsSecond(chain: string, rules: readonly ChainRule[]): boolean {
   return rules.some((rule) => rule.chain === secondChain(chain));
 }
 
-/** Empties and deletes the second chain, unless it is needed, or not there. If a foreign rule leads to it, it can only be emptied. */
-function sweepSecond(
-  { hasSecond, leftover, callers }: IptablesObservation,
-  chain: string,
-  rules: readonly ChainRule[],
-): readonly string[] {
-  const second = secondChain(chain);
-  if (!hasSecond || needsSecond(chain, rules)) return [];
-  if (!callers.has(second)) return [...declarations(second), `-X ${second}`];
-  return leftover?.length === 0 ? [] : declarations(second);
-}
-
 function declarations(...chains: readonly string[]): readonly string[] {
   return chains.map((chain) => `:${chain} - [0:0]`);
 }
 
 /**
  * Deletes all jumps, also a correct one, which is then added again: of two agents at the same time, the second one then
- * fails as a whole. If each kept a jump, none might be left. Numbers of rules change: they are used only without a text.
+ * fails as a whole. If each kept a jump, none might be left.
  */
 function deleteJumps({ jumps }: IptablesObservation): readonly string[] {
-  const last = jumps.toReversed().flatMap(({ number }) => number ?? []);
-  const texts = jumps.flatMap(({ spec, number }) => (number === undefined ? [spec] : []));
-  return [...last, ...texts].map((which) => `-D POSTROUTING ${which}`);
+  return jumps.map((spec) => `-D POSTROUTING ${spec}`);
 }
 
-/**
- * Deletes the jumps and both chains, declared first because the second one may not be there. A chain that a foreign rule leads
- * to is only emptied. If the numbers of jumps have changed, the deletion of the chain, or the insertion at the end, fails
- * the whole transaction.
- */
-function removeChains(observed: IptablesObservation, chain: string): readonly string[] {
-  const { jumps, postrouting, callers } = observed;
-  const chains = [chain, secondChain(chain)];
-  const byNumber = jumps.some(({ number }) => number !== undefined);
-  const end = postrouting - jumps.length + 1;
-  return [
-    ...declarations(...chains),
-    ...deleteJumps(observed),
-    ...chains.filter((name) => !callers.has(name)).map((name) => `-X ${name}`),
-    ...(byNumber ? [`-I POSTROUTING ${end} -j RETURN`, `-D POSTROUTING ${end}`] : []),
-  ];
-}
-
-/** The plan that removes jumps and chains; undefined if there are none, or only empty chains that cannot be deleted. */
-export function planRemoval(observed: IptablesObservation, chain: string): Draft | undefined {
-  const { family, rules, leftover, callers } = observed;
-  const chains = [...(rules ? [chain] : []), ...(leftover ? [secondChain(chain)] : [])];
-  const comparison = compare(observed, [], undefined);
-  if (comparison.current.length === 0 && chains.every((name) => callers.has(name))) return undefined;
+/** The plan that removes jumps and chains; undefined if there are none. */
+export function planRemoval(observed: IptablesObservation): ChainDraft | undefined {
+  const { family, jumps, chains } = observed;
+  if (jumps.length === 0 && chains.length === 0) return undefined;
   return {
     family,
     found: ['chain left over'],
-    ...comparison,
-    script: transaction(observed, removeChains(observed, chain)),
+    ...compare(observed, [], undefined),
+    script: transaction([...declarations(...chains), ...deleteJumps(observed)]),
+    deletes: chains,
   };
-}
-
-/**
- * The chains that stay, empty, although no rule of the agent is in them, in words.
- *
- * @param policy undefined after a removal
- */
-export function describeUndeletable(
-  { callers }: IptablesObservation,
-  options: RuleOptions,
-  policy?: Policy,
-): readonly string[] {
-  const { chain } = options;
-  const isNeeded = (name: string) =>
-    policy !== undefined && (name === chain || needsSecond(chain, renderChain(policy, options)));
-  return [...callers]
-    .filter(([name]) => !isNeeded(name))
-    .map(
-      ([name, rule]) =>
-        `chain ${name} stays, empty, because a foreign rule leads to it: ${rule}; let whoever wrote it remove it, and the next sync or cleanup deletes the chain`,
-    );
 }
 
 type Comparison = Pick<Plan, 'added' | 'removed' | 'kept' | 'current' | 'wanted'>;
@@ -158,7 +107,7 @@ function compare(
     removed: found.filter((rule) => !specs.has(keyOf(rule))).map(({ spec }) => unplanned(spec)),
     kept: wanted.length - added.length,
     current: [
-      ...jumps.map(({ spec }) => `-A POSTROUTING ${isRight(spec) ? jump : spec}`),
+      ...jumps.map((spec) => `-A POSTROUTING ${isRight(spec) ? jump : spec}`),
       ...found.map((rule) => `-A ${rule.chain} ${specs.get(keyOf(rule)) ?? rule.spec}`),
     ],
     wanted: [
@@ -168,12 +117,8 @@ function compare(
   };
 }
 
-/** iptables-nft-restore reads the rules of a chain that it deletes: one with too many is emptied before. */
-function transaction({ unread = [] }: Pick<IptablesObservation, 'unread'>, lines: readonly string[]): string {
-  const emptied = declarations(...unread.filter((name) => lines.includes(`-X ${name}`)));
-  return [...(emptied.length > 0 ? ['*nat', ...emptied, 'COMMIT'] : []), '*nat', ...lines, 'COMMIT', ''].join(
-    '\n',
-  );
+function transaction(lines: readonly string[]): string {
+  return ['*nat', ...lines, 'COMMIT', ''].join('\n');
 }
 
 function sameRules(current: readonly KernelRule[], wanted: readonly ChainRule[]): boolean {
@@ -196,8 +141,8 @@ function ruleDifferences(
   return added.length + removed.length > 0 ? ['rules differ'] : ['rule order differs'];
 }
 
-function jumpDifferences(jumps: IptablesObservation['jumps'], jump: string): readonly DifferenceKind[] {
-  const good = jumps.filter(({ spec }) => sameRule(spec, jump)).length;
+function jumpDifferences(jumps: readonly string[], jump: string): readonly DifferenceKind[] {
+  const good = jumps.filter((spec) => sameRule(spec, jump)).length;
   return [
     ...(jumps.length === 0 ? (['jump missing'] as const) : []),
     ...(good > 1 ? (['jump duplicated'] as const) : []),
@@ -224,5 +169,5 @@ export function renderChains(policies: readonly Policy[], options: RuleOptions):
   const tools = policies.map(({ family }) => `${RESTORE_TOOL[family]} --noflush`).join(' and ');
   const note = `# Input of ${tools}; without --noflush, all other rules of nat are deleted.\n`;
   const rules = lines.filter((line) => !isDeclaration(line));
-  return `${note}${transaction({}, [...new Set(lines.filter(isDeclaration)), ...rules])}`;
+  return `${note}${transaction([...new Set(lines.filter(isDeclaration)), ...rules])}`;
 }

@@ -26,7 +26,7 @@ export function sameRule(a: string, b: string): boolean {
 }
 
 /** A key that is equal for two texts of the same rule. */
-export function ruleKey(spec: string): string {
+function ruleKey(spec: string): string {
   return JSON.stringify(ruleWords(spec));
 }
 

@@ -19,9 +19,6 @@ const LOCK_WAIT = '1';
 /** More than a rule of the agent has in a listing, on average. */
 const RULE_BYTES = 256;
 
-/** More than the first line of a listing has. */
-const HEADER_BYTES = 64 * 1024;
-
 /** The exit code of `iptables -C` if there is no such rule. */
 const EXIT_FALSE = 1;
 
@@ -52,19 +49,12 @@ export function createTool(host: Host, family: Family, suffix: string) {
   return {
     family,
     /**
-     * The words after `-A CHAIN` of each rule of a chain; undefined if there is no such chain, or if it has rules that iptables cannot
-     * read: of nft(8), or in legacy mode with an extension that is not installed here.
+     * The words after `-A CHAIN` of each rule of a chain; undefined if there is no such chain, if it has rules that iptables cannot
+     * read (of nft(8), or in legacy mode with an extension that is not installed here), or more than `most`.
      */
-    async list(chain: string, table = 'nat'): Promise<readonly string[] | undefined> {
-      return rulesIn(chain, await query(table, '-S', chain));
-    },
-    /** The same of a chain of the agent in `nat`, unless it holds more than so many rules. */
-    async listOwn(
-      chain: string,
-      most: number | undefined,
-    ): Promise<readonly string[] | 'too many' | undefined> {
-      const result = await ask('nat', ['-S', chain], most && most * RULE_BYTES);
-      return result.isCut ? 'too many' : rulesIn(chain, result);
+    async list(chain: string, table = 'nat', most?: number): Promise<readonly string[] | undefined> {
+      const result = await ask(table, ['-S', chain], most && most * RULE_BYTES);
+      return result.isCut ? undefined : rulesIn(chain, result);
     },
     /**
      * The same of a chain that is there.
@@ -89,13 +79,21 @@ export function createTool(host: Host, family: Family, suffix: string) {
       if (isAbsent(result) || isUnreadable(result)) return false;
       throw failure(command, result);
     },
-    /** Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed. */
-    async holds(chain: string, spec: string): Promise<boolean | 'unreadable'> {
+    /**
+     * Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed.
+     *
+     * @throws {DataplaneError} `unreadable` if that cannot be told, because of another rule
+     */
+    async holds(chain: string, spec: string): Promise<boolean> {
       const result = await query('nat', '-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
       if (result.code === EXIT_FALSE || isAbsent(result)) return false;
-      if (isUnreadable(result)) return 'unreadable';
-      throw failure(command, result);
+      if (!isUnreadable(result)) throw failure(command, result);
+      throw new DataplaneError(
+        'unreadable',
+        `${command} cannot tell whether the agent's rules are in use, because it can neither list ${chain} of nat nor look for the jump there: ${saidBy(result)}`,
+        'use --backend=nftables, or find the program that writes rules of nft(8) into this chain',
+      );
     },
     /**
      * Asks the kernel for what a rule needs, by looking for it. Nothing is written.
@@ -107,18 +105,17 @@ export function createTool(host: Host, family: Family, suffix: string) {
       const error = failure(command, result);
       if (result.code !== 0 && error.meansNoRules) throw error;
     },
-    /** Whether the chain is in `nat`, also if it cannot be listed. */
-    async exists(chain: string): Promise<boolean> {
+    /** Whether a rule could lead to the chain: it is in `nat`, also if it cannot be listed. */
+    async isTarget(chain: string): Promise<boolean> {
       return (await query('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
     },
-    /** How many rules of `nat` lead to the chain, also if it cannot be listed; undefined if there is no such chain. */
-    async references(chain: string): Promise<number | undefined> {
-      const result = await ask('nat', ['-n', '-L', chain], HEADER_BYTES);
-      // It is the first line, which iptables-nft prints before it fails at a rule of nft(8).
-      const count = /^Chain \S+ \((\d+) references\)/m.exec(result.stdout)?.[1];
-      if (count !== undefined) return Number(count);
-      if (result.code !== 0 && isAbsent(result)) return undefined;
-      throw result.code === 0 ? noListing(command, `${chain} in nat`) : failure(command, result);
+    /** Deletes an empty chain of `nat`; returns what the command says if a rule leads to it. */
+    async deleteChain(chain: string): Promise<string | undefined> {
+      const result = await query('nat', '-X', chain);
+      if (result.code === 0 || isAbsent(result)) return undefined;
+      const error = failure(command, result);
+      if (error.failure === 'busy') throw error;
+      return saidBy(result);
     },
     /** Feeds a transaction to iptables-restore. */
     async restore(script: string): Promise<void> {
@@ -180,9 +177,9 @@ function isAbsent({ stderr }: ToolResult): boolean {
 /** What iptables-legacy says of a rule that another program has written. It still finds a given rule, and writes others. */
 const UNKNOWN_EXTENSION = /Can't find library for (?:match|target) `([^']*)'/;
 
-/** Whether there is a rule that iptables cannot parse, of nft(8) or with an unknown extension. */
+/** Whether there is a rule that iptables cannot parse, of nft(8), some of which make it crash, or with an unknown extension. */
 function isUnreadable({ stderr }: ToolResult): boolean {
-  return /Parsing nftables rule failed/i.test(stderr) || UNKNOWN_EXTENSION.test(stderr);
+  return /Parsing nftables rule failed|crashed: SIG/i.test(stderr) || UNKNOWN_EXTENSION.test(stderr);
 }
 
 /** What iptables-nft says of each match and target that the kernel does not know; nft_compat is needed for all. */
@@ -262,16 +259,9 @@ const SYMPTOMS: readonly Symptom[] = [
     remedy: 'find out which process holds the xtables lock: fuser -v /run/xtables.lock',
   },
   {
-    // Rules were inserted or deleted before the jumps that the transaction deletes by their numbers.
-    pattern: /Index of (insertion|deletion) too big|CHAIN_USER_ADD failed \(File exists\)/i,
+    pattern: /CHAIN_USER_ADD failed \(File exists\)/i,
     failure: 'raced',
     remedy: 'find out which other program changes these rules',
-  },
-  {
-    // A foreign rule leads to a chain that is to be deleted: the next observation looks for it.
-    pattern: /Device or resource busy/i,
-    failure: 'raced',
-    remedy: "find out which foreign rule leads to the agent's chain, and let whoever wrote it remove it",
   },
   {
     // A rule that was observed is gone; the legacy command prints only the line number.

@@ -19,32 +19,27 @@ import type { KernelRule } from './rule.ts';
 
 /** What the chain does with packets to every address: the agent's own chain, or one that ip-masq-agent v1 or v2 made. */
 export function kernelVerdicts(
-  { family, rules, jumps, callers, obstacle }: IptablesObservation,
+  { family, rules, jumps, mayHaveMoreJumps, chains, obstacle }: IptablesObservation,
   chain: string,
 ): KernelVerdicts {
   const unknown = (kernelRule: string) => uniformVerdicts(family, { verdict: undefined, kernelRule });
   if (obstacle !== undefined) return { state: 'applied', ...unknown(obstacle.message) };
-  if (jumps.length === 0 && !callers.has(chain))
+  if (jumps.length === 0 && mayHaveMoreJumps && chains.includes(chain))
+    return { state: 'applied', ...unknown('a rule in POSTROUTING, which iptables cannot list') };
+  if (jumps.length === 0)
     return {
-      state: rules === undefined ? 'no chain' : 'no jump',
+      state: chains.includes(chain) ? 'no jump' : 'no chain',
       ...uniformVerdicts(family, { verdict: 'not_masqueraded' }),
     };
-  const entered = firstMatches(family, [
-    ...jumps.map(({ spec }) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
-    ...(callers.has(chain) ? [unseenRule(family, chain)] : []),
-  ]);
+  const entered = firstMatches(
+    family,
+    jumps.map((spec) => parseIptablesRule(family, 'POSTROUTING', spec, chain)),
+  );
   const inside =
     rules === undefined
       ? unknown(`chain ${chain}, which iptables cannot list`)
       : insideVerdicts(family, rules, chain);
   return { state: 'applied', ...ifEntered(entered, inside) };
-}
-
-/** Stands for rules that may lead some packets to the chain. */
-function unseenRule(family: Family, chain: string): Rule {
-  const text = `rules in other chains, or rules that iptables cannot read, may lead to ${chain}`;
-  const conditions = [{ text }];
-  return { text, destinations: everything(family), conditions, outcome: { kind: 'own' } };
 }
 
 /** What the rules do with the packets that enter the first chain. */

@@ -12,19 +12,19 @@ export interface RulePart {
 }
 
 /** NFT_REG_VERDICT; the others hold 16 bytes each. */
-export const VERDICT_REGISTER = 0;
+const VERDICT_REGISTER = 0;
 const [FIRST, SECOND, THIRD] = [1, 2, 3];
 
 /** NFT_CMP_… */
-export const CMP = { eq: 0, neq: 1, lt: 2, lte: 3, gt: 4, gte: 5 } as const;
-export const NFT_LOOKUP_F_INV = 1;
+const CMP = { eq: 0, neq: 1, lt: 2, lte: 3, gt: 4, gte: 5 } as const;
+const NFT_LOOKUP_F_INV = 1;
 /** NFT_NG_RANDOM and NFT_BYTEORDER_HTON. */
-export const NUMGEN_RANDOM = 1;
-export const HOST_TO_NETWORK = 1;
+const NUMGEN_RANDOM = 1;
+const HOST_TO_NETWORK = 1;
 const NFT_NAT_SNAT = 0;
 /** NF_NAT_RANGE_…: the kernel does not use the ports of `masq` without the second one, and adds the first one to `nat`. */
 const ADDRESSES = 0x1;
-export const PORTS = 0x2;
+const PORTS = 0x2;
 const RANDOM_FULLY = 0x10;
 
 /** Where the addresses of a packet are, behind NFT_PAYLOAD_NETWORK_HEADER. */

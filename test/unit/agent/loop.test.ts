@@ -68,6 +68,7 @@ class Kernel {
       generation,
       plan: (policy) => (policy === held ? undefined : planOf(policy)),
       planRemoval: () => undefined,
+      describeUndeletable: () => [],
       verdicts: () => ({ state: 'no chain', family: 'IPv4', ranges: [] }),
     } as Partial<Observed> as Observed;
   }

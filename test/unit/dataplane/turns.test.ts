@@ -31,7 +31,6 @@ it('the tools of iptables run one after the other in legacy mode, whoever runs t
     dataplane?.count({ family: 'IPv4', from: [], entries: [] }),
     another?.observe('IPv4'),
   ]);
-  const states = ended.map(({ status }) => status);
-  assert.deepEqual(states, ['rejected', 'fulfilled', 'fulfilled', 'fulfilled']);
+  assert.equal(ended.filter(({ status }) => status === 'rejected').length, 1);
   assert.equal(most, 1);
 });

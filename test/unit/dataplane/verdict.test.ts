@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import { renderChain } from '../../../lib/dataplane/iptables/chain.ts';
-import { NO_RULES } from '../../../lib/dataplane/iptables/observe.ts';
 import { kernelVerdicts } from '../../../lib/dataplane/iptables/verdict.ts';
 import { verdictAt } from '../../../lib/dataplane/kernel-verdicts.ts';
 import type { Table, TableRule, TableSet } from '../../../lib/dataplane/nftables/ruleset.ts';
@@ -214,9 +213,11 @@ function verdictsOf(verdicts: readonly VerdictRange[]): readonly (Verdict | unde
 
 function observedOf(family: Family, rules: readonly string[] | undefined, jumps: readonly string[] = JUMPS) {
   return {
-    ...NO_RULES,
     family,
     rules: rules?.map((spec) => ({ chain: 'OURS', spec })),
-    jumps: jumps.map((spec) => ({ spec })),
+    leftover: undefined,
+    chains: rules === undefined && jumps.length === 0 ? [] : ['OURS'],
+    jumps,
+    mayHaveMoreJumps: false,
   };
 }

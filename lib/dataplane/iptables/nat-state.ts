@@ -1,0 +1,50 @@
+import type { Family } from '../../cidr/address.ts';
+import { NFPROTO } from '../../netlink/messages.ts';
+import { DataplaneError } from '../error.ts';
+import type { Requests } from '../netlink.ts';
+
+/** NFT_TABLE_F_DORMANT, NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC and NF_DROP. */
+const [DORMANT, POSTROUTING_HOOK, SOURCE_NAT, DROP] = [1, 4, 100, 0];
+
+/**
+ * What another program has made of `nat` so that rules of iptables in nft mode do not have their effect; undefined if nothing.
+ * iptables itself shows the policy of the chain alone.
+ */
+export async function natObstacle(
+  requests: Pick<Requests, 'table' | 'chain'>,
+  family: Family,
+): Promise<DataplaneError | undefined> {
+  const nat = { family, table: 'nat' };
+  const found = await requests.table(nat);
+  if (found === undefined) return undefined;
+  const { flags, owner } = found;
+  const chain = await requests.chain({ ...nat, chain: 'POSTROUTING' });
+  const table = `${NFPROTO[family].word} nat`;
+  const { type, number, priority, policy } = chain?.hook ?? {};
+  const isInPlace = type === 'nat' && number === POSTROUTING_HOOK && priority === SOURCE_NAT;
+  const other = '; or use --backend=nftables';
+  const obstacles: readonly (readonly [isThere: boolean, message: string, remedy: string])[] = [
+    [
+      (flags & DORMANT) !== 0,
+      `the table ${table} is dormant: no rule in it has an effect`,
+      `find out which program has set this flag, and let it wake the table up${other}`,
+    ],
+    [
+      owner !== undefined,
+      `another process owns the table ${table} (netlink port ${owner}, mostly the process id): only that process may change it`,
+      `end that process: the table goes with it${other}`,
+    ],
+    [
+      chain !== undefined && !isInPlace,
+      `the chain POSTROUTING in the table ${table} is not the one of iptables: ${type === undefined ? 'it has no hook' : `type ${type}, hook ${number}, priority ${priority}`}`,
+      `find out which program has made it, and let it take another name${other}`,
+    ],
+    [
+      policy === DROP,
+      `the policy of the chain POSTROUTING in the table ${table} is drop: what no rule masquerades is dropped`,
+      `find out which program has set it, and let it set the policy to accept`,
+    ],
+  ];
+  const obstacle = obstacles.find(([isThere]) => isThere);
+  return obstacle && new DataplaneError('unusable', obstacle[1], obstacle[2]);
+}
