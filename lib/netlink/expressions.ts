@@ -45,7 +45,6 @@ const LAYOUTS = {
   ct: { to: [1, 'u32'], key: [2, 'u32'], from: [4, 'u32'] },
   fib: { to: [1, 'u32'], result: [2, 'u32'], flags: [3, 'u32'] },
   immediate: { to: [1, 'u32'], value: [2, 'value'], verdict: [2, 'verdict'] },
-  limit: { rate: [1, 'u64'], unit: [2, 'u64'], burst: [3, 'u32'], type: [4, 'u32'], flags: [5, 'u32'] },
   lookup: { set: [1, 'text'], from: [2, 'u32'], to: [3, 'u32'], id: [4, 'u32'], flags: [5, 'u32'] },
   match: { extension: [1, 'text'], revision: [2, 'u32'], info: [3, 'bytes'] },
   masq: { flags: [1, 'u32'], fromPort: [2, 'u32'], toPort: [3, 'u32'] },
@@ -70,7 +69,6 @@ const LAYOUTS = {
     checksumOffset: [7, 'u32'],
     checksumFlags: [8, 'u32'],
   },
-  range: { from: [1, 'u32'], operation: [2, 'u32'], first: [3, 'value'], last: [4, 'value'] },
   target: { extension: [1, 'text'], revision: [2, 'u32'], info: [3, 'bytes'] },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Field>>>>;
 
@@ -97,8 +95,8 @@ const NFTA_EXPR = { name: 1, data: 2 } as const;
 const NFTA_LIST_ELEM = 1;
 const NFTA_DATA = { value: 1, verdict: 2 } as const;
 const NFTA_VERDICT = { code: 1, chain: 2 } as const;
-/** NFTA_COUNTER_PAD and NFTA_LIMIT_PAD, the only padding among the attributes above. */
-const PADDING: Readonly<Record<string, number>> = { counter: 3, limit: 6 };
+/** NFTA_COUNTER_PAD, the only padding among the attributes above. */
+const PADDING: Readonly<Record<string, number>> = { counter: 3 };
 
 const READ: { readonly [Kind in keyof Values]: (payload: Span) => Values[Kind] | undefined } = {
   u32: (payload) => uint(payload),
@@ -207,11 +205,6 @@ export function countedBy(expression: Span): bigint | undefined {
 /** The packets that the first of the expressions that counts has counted since the rule or element was made. */
 export function packetsIn(expressions: readonly Expression[]): bigint | undefined {
   return expressions.find((one) => one.name === 'counter')?.packets;
-}
-
-/** The chain that the expressions jump or go to. */
-export function targetOf(expressions: readonly Expression[]): string | undefined {
-  return expressions.map((one) => (one.name === 'immediate' ? one.verdict?.chain : undefined)).find(Boolean);
 }
 
 function hex({ bytes, start, end }: Span): string {

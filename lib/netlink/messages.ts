@@ -54,7 +54,7 @@ export const NFTA = {
   table: { name: 1, flags: 2, use: 3, userData: 6, owner: 7 },
   chain: { table: 1, name: 3, hook: 4, policy: 5, use: 6, type: 7, flags: 10, userData: 12 },
   hook: { number: 1, priority: 2 },
-  rule: { table: 1, chain: 2, handle: 3, expressions: 4, userData: 7 },
+  rule: { table: 1, chain: 2, expressions: 4, userData: 7 },
   set: {
     name: 2,
     flags: 3,

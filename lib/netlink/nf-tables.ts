@@ -10,7 +10,7 @@ import {
 import { Connection } from './connection.ts';
 import { type Elements, isEnd, joinElements, readElements } from './elements.ts';
 import { malformed, NetlinkError } from './error.ts';
-import { type KnownBytes, targetOf } from './expressions.ts';
+import type { KnownBytes } from './expressions.ts';
 import {
   attribute,
   type Message,
@@ -127,18 +127,14 @@ export class NfTables implements Disposable {
    * The rules of a chain in their order; none if there is no such chain. If it changes meanwhile, some may be missing.
    *
    * @param name without a chain, the rules of all chains of the table
-   * @param leadingTo if given, only those that lead to this chain
    * @param mostBytes if given, more bytes are an error
    */
   async rules(
     name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
-    leadingTo?: string,
     mostBytes?: number,
   ): Promise<readonly RuleReply[]> {
     const rules: RuleReply[] = [];
-    await this.#eachRule('rules', name, mostBytes, (rule) => {
-      if (leadingTo === undefined || targetOf(rule.expressions) === leadingTo) rules.push(rule);
-    });
+    await this.#eachRule('rules', name, mostBytes, (rule) => rules.push(rule));
     return rules;
   }
 

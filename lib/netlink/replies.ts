@@ -7,7 +7,6 @@ import {
 } from './expressions.ts';
 import {
   attributesOf,
-  bigUint,
   find,
   type Message,
   NFTA,
@@ -81,8 +80,6 @@ export interface ObjectReply {
 
 export interface RuleReply extends UserData {
   readonly chain: string;
-  /** No other rule of the table has had it. */
-  readonly handle: number;
   readonly expressions: readonly Expression[];
   readonly packets: bigint | undefined;
 }
@@ -191,7 +188,6 @@ export function readRule(message: Message, known?: KnownBytes): RuleReply {
   const expressions = readExpressions(find(attributes, NFTA.rule.expressions), known);
   return {
     chain: text(find(attributes, NFTA.rule.chain)),
-    handle: u64(find(attributes, NFTA.rule.handle)),
     expressions,
     packets: packetsIn(expressions),
     ...userDataIn('rule', find(attributes, NFTA.rule.userData)),
@@ -200,8 +196,4 @@ export function readRule(message: Message, known?: KnownBytes): RuleReply {
 
 function userDataIn(kind: Commented, data: Span | undefined): UserData {
   return data === undefined ? {} : readUserData(kind, data.bytes.subarray(data.start, data.end));
-}
-
-function u64(payload: Span | undefined): number {
-  return Number(bigUint(payload, 8));
 }

@@ -8,7 +8,7 @@ import { openIptables } from '../../lib/dataplane/iptables/iptables.ts';
 import { renderChains } from '../../lib/dataplane/iptables/plan.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { targetOf } from '../../lib/netlink/expressions.ts';
+import type { Expression } from '../../lib/netlink/expressions.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import type { BoxKind } from '../lab/box.ts';
 import { carryOut, type Edit, edits } from '../lab/edits.ts';
@@ -120,10 +120,10 @@ async function createNode(kind: BoxKind, family: Family) {
     async state() {
       const own = (await netlink.rules(nat)).filter(
         ({ chain, expressions }) =>
-          CHAINS.some((name) => name === chain) || (chain === POSTROUTING && targetOf(expressions) === CHAIN),
+          CHAINS.some((name) => name === chain) || (chain === POSTROUTING && leadsTo(expressions, CHAIN)),
       );
       const leadsOn = own.some(
-        ({ chain, expressions }) => chain === CHAIN && targetOf(expressions) === CHAINS[1],
+        ({ chain, expressions }) => chain === CHAIN && leadsTo(expressions, CHAINS[1]),
       );
       // iptables does not see a second chain that it cannot list, and to which nothing leads.
       const seen = own.filter(({ chain }) => chain !== CHAINS[1] || leadsOn);
@@ -134,4 +134,8 @@ async function createNode(kind: BoxKind, family: Family) {
     },
     [Symbol.asyncDispose]: () => owned[Symbol.asyncDispose](),
   };
+}
+
+function leadsTo(expressions: readonly Expression[], chain: string): boolean {
+  return expressions.some((one) => one.name === 'immediate' && one.verdict?.chain === chain);
 }

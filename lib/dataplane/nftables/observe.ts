@@ -63,7 +63,7 @@ async function readOnce(
   // To find chains of other names, the kernel sends those of all tables: 27,000 beside kube-proxy.
   const chains = table.use === sets.length + own.length ? own : await requests.chains(place);
   const objects = table.use === sets.length + chains.length ? [] : await requests.objects(place);
-  const listed = await unlessTooMany(requests.rules(place, undefined, most * RULE_BYTES), []);
+  const listed = await unlessTooMany(requests.rules(place, most * RULE_BYTES), []);
   const rules = Map.groupBy(shown.asMeant(listed), ({ chain }) => chain);
   const withRules = chains.map((chain) => ({ ...chain, rules: rules.get(chain.name) ?? [] }));
   return tableOf(family, options, table, { sets, chains: withRules, objects });

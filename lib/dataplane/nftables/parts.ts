@@ -16,7 +16,7 @@ const VERDICT_REGISTER = 0;
 const [FIRST, SECOND, THIRD] = [1, 2, 3];
 
 /** NFT_CMP_… */
-const CMP = { eq: 0, neq: 1, lt: 2, lte: 3, gt: 4, gte: 5 } as const;
+const CMP = { eq: 0, neq: 1, lt: 2 } as const;
 const NFT_LOOKUP_F_INV = 1;
 /** NFT_NG_RANDOM and NFT_BYTEORDER_HTON. */
 const NUMGEN_RANDOM = 1;
