@@ -66,7 +66,7 @@ export async function takeLock(options: LockOptions, deadline: number): Promise<
     const waited = `did not end within ${formatDuration(timeoutMs)}`;
     if (performance.now() >= deadline) throw otherAgent(holder, waited);
     const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
-    if (!isAnnounced) log.warn(`another agent holds this network namespace: ${agentText(holder)}; ${wait}`);
+    if (!isAnnounced) log.warn(`another agent already runs on this node: ${agentText(holder)}; ${wait}`);
     await delay(PAUSE_MS, undefined, { signal });
   }
 }
@@ -119,7 +119,7 @@ export async function tryLock(
 
 function otherAgent(holder: Agent, what: string): SystemError {
   return new SystemError(
-    `another agent holds this network namespace: ${agentText(holder)}, and ${what}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
+    `another agent already runs on this node: ${agentText(holder)}, and ${what}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
   );
 }
 

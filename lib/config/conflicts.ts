@@ -58,7 +58,7 @@ function fromConflicts(configs: readonly ParsedConfig[]): Problem[] {
   if (limiting === undefined) return [];
   const message =
     'masqueradeFromCIDRs limits what all config files ask for, also those that do not set it: only packets from these ranges are masqueraded';
-  const remedy = 'nothing to do if meant so, and if the ranges of all pods are listed';
+  const remedy = 'no action is needed if this is intended, and if the ranges of all pods are listed';
   return [conflict('limits-others', limiting, message, remedy)];
 }
 
@@ -135,7 +135,7 @@ function* repeatedItems(
 }
 
 function duplicate(item: Item, first: Item): Problem {
-  return conflict('duplicate', item, `${item.value.text} is listed twice`, 'one of the two can go', first);
+  return conflict('duplicate', item, `${item.value.text} is listed twice`, 'remove one of them', first);
 }
 
 function inBothLists(item: Item, first: Item): Problem {
@@ -195,12 +195,12 @@ function* nestedItems(items: readonly Item[], ranges: readonly Item[]): Generato
 
 function covered(item: Item, around: Item): Problem {
   const message = `${item.value.text} is already covered by ${around.value.text}`;
-  return conflict('covered', item, message, 'it can go', around);
+  return conflict('covered', item, message, 'you can remove it', around);
 }
 
 function oppositeNested(item: Item, around: Item): Problem {
   const message = `${item.value.text} in ${item.says} is inside ${around.value.text} in ${around.says} of another config file`;
-  const remedy = 'nothing to do if meant so: the longest prefix decides';
+  const remedy = 'no action is needed if this is intended: the longest prefix decides';
   return conflict('opposite-nested', item, message, remedy, around);
 }
 

@@ -32,7 +32,7 @@ export function verdictAt(
 /** What happens to packets if the kernel gets the policy. Without rules before, everything would change: that is said in short. */
 export function describeKernelChange(before: KernelVerdicts, after: Policy): VerdictChanges {
   if (before.state === 'applied') return describeChanges(before, verdictsOf(after));
-  return { summary: "before, the agent's rules masqueraded nothing", lines: [], hadNoEffect: true };
+  return { summary: 'the agent had no rules before', lines: [], hadNoEffect: true };
 }
 
 /** What the rules of two dataplanes do together: a packet is masqueraded if either masquerades it. */

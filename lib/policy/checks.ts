@@ -58,13 +58,13 @@ function nothingInside(
   const topics = LEFT_ALONE[family].map(({ topic }) => topic).join(' and ');
   const cause =
     configFileNames.length > 0
-      ? `no ${family} range but ${topics} is inside`
-      : `no config file, and no ${family} default but ${topics}`;
+      ? `the config files leave no ${family} range inside`
+      : `there is no config file, and ${family} has no default range inside`;
   const [pods, all] = family === 'IPv4' ? ['10.244.0.0/16', '0.0.0.0/0'] : ['"fd00:10:244::/56"', '"::/0"'];
   return {
     kind: 'nothing-inside',
-    message: `${cause}: all other ${family} traffic of pods is masqueraded, between pods too`,
-    remedy: `list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs, such as ${pods}, or write masqueradeCIDRs: [${all}] if this is meant`,
+    message: `${cause}, so all ${family} traffic of pods except ${topics} is masqueraded, even between pods`,
+    remedy: `list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs, such as ${pods}; if this is intended, write masqueradeCIDRs: [${all}]`,
     ...(at && { at }),
     ...(other && { other }),
   };
@@ -84,7 +84,7 @@ function everythingInside(policy: Policy, segments: readonly Segment[]): CheckPr
     message: isInside
       ? `all ${family} addresses are inside: nothing is masqueraded`
       : `nonMasqueradeFromCIDRs leaves no ${family} source over: nothing is masqueraded`,
-    remedy: 'nothing to do if meant so: the outside must have a route back to the pods',
+    remedy: 'no action is needed if this is intended: the outside must have a route back to the pods',
     ...(widest && { at: widest.origin }),
   };
 }
