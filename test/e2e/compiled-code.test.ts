@@ -32,7 +32,7 @@ it('a running agent keeps its own parts if a new build replaces them', async () 
   await using node = await createNode(binary);
   const agent = await besideAgent(node, async () => {
     const started = node.start('--once', '--backend=iptables');
-    await started.logged(/another agent holds/);
+    await started.logged(/another agent already runs/);
     await writeFile(`${binary}.new`, 'another build');
     await rename(`${binary}.new`, `${binary}.bundle`);
     return started;

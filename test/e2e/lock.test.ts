@@ -50,7 +50,7 @@ describe('a second agent in the network namespace', () => {
       assert.equal(code, 1);
       assert.match(
         stderr,
-        /another agent holds .*: ip-masq-agent \S+ \(process \d+\), and did not end within/,
+        /another agent already runs .*: ip-masq-agent \S+ \(process \d+\), and did not end within/,
       );
     }
     assert.equal(await node.kernel(), before);
@@ -64,7 +64,7 @@ describe('a second agent in the network namespace', () => {
     await using node = await createNode();
     const first = await running(node);
     const second = node.start('--once');
-    await second.logged(/another agent holds .*waiting up to 30s/);
+    await second.logged(/another agent already runs .*waiting up to 30s/);
     second.kill('SIGTERM');
     assert.equal((await second.ended).code, 1);
     first.kill('SIGKILL');
@@ -75,7 +75,7 @@ describe('a second agent in the network namespace', () => {
     await node.volume(CONFIG);
     const first = await running(node);
     const second = node.start();
-    await second.logged(/another agent holds .*waiting up to 30s/);
+    await second.logged(/another agent already runs .*waiting up to 30s/);
     first.kill('SIGTERM');
     await second.logged(/using iptables/);
     await second.stop();
@@ -136,7 +136,7 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
     first.kill('SIGCONT');
     const { code } = await first.ended;
     assert.equal(code, 1);
-    assert.match(first.log(), /another agent holds .*started while this one had no lock/);
+    assert.match(first.log(), /another agent already runs .*started while this one had no lock/);
     assert.match(await node.kernel(), /IP-MASQ-AGENT/);
     await second.stop();
   });

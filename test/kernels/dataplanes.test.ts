@@ -66,7 +66,7 @@ for (const { name, flags } of DATAPLANES) {
     await agent.logged(/rules added/);
     const { code, stderr } = await node.agent('--once', '--sync-timeout=300ms', ...flags);
     assert.equal(code, 1);
-    assert.match(stderr, /another agent holds .*, and did not end within/);
+    assert.match(stderr, /another agent already runs .*, and did not end within/);
     await agent.stop();
   });
 }
