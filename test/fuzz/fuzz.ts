@@ -179,10 +179,9 @@ async function walk(lab: Lab, walk: readonly Life[], tell: (what: unknown) => vo
           around = { ...around, ...step };
           await take(lab, way, step, saved);
         }
-        const isBlind = way === 'iptables-legacy';
-        const pace = isBlind ? '1s' : '1h';
+        const pace = way === 'iptables-legacy' ? '1s' : '1h';
         agent ??= node.start(SERVED, `--resync-interval=${pace}`, ...WAY_FLAGS[way], ...flags);
-        await settled(lab, agent, await lab.fresh.of({ ...around, way, flags }), isBlind);
+        await settled(lab, agent, await lab.fresh.of({ ...around, way, flags }));
         saved.push(await save(node.box, way));
       }
     } finally {
@@ -201,12 +200,7 @@ async function take({ node, volume }: Lab, way: Way, step: Step, saved: readonly
 }
 
 /** Waits until the kernel holds this and the agent is ready. */
-async function settled(
-  { node, fetcher }: Lab,
-  agent: RunningAgent,
-  wanted: string,
-  isBlind: boolean,
-): Promise<void> {
+async function settled({ node, fetcher }: Lab, agent: RunningAgent, wanted: string): Promise<void> {
   let hasEnded = false;
   void agent.ended.then(() => {
     hasEnded = true;
@@ -215,7 +209,7 @@ async function settled(
   for (;;) {
     const { own, foreign = '' } = await kernelState(node.box, ...WAYS);
     const { status } = await fetcher.ask({ url: 'http://127.0.0.1:9614/readyz' });
-    const isSame = isBlind ? withoutOrphans(own) === withoutOrphans(wanted) : own === wanted;
+    const isSame = withoutOrphans(own) === withoutOrphans(wanted);
     // Then packets on loopback are masqueraded, and dropped for want of an address.
     const isCutOff = status === undefined && /^-A POSTROUTING -[jg] IP-MASQ-AGENT-FROM$/m.test(foreign);
     if (isSame && (status === 200 || isCutOff)) return;

@@ -12,7 +12,7 @@ export interface KernelState {
 
 /**
  * The agent's rules without a second chain that nothing of the agent leads to, and which changes no packet: after the first
- * look, only netlink shows that another program has made one.
+ * look, the agent does not ask whether another program has made one.
  */
 export function withoutOrphans(own: string): string {
   const parts = own.split('\n\n');
