@@ -5,6 +5,7 @@ import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { Netlink } from '../../lib/dataplane/netlink.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
+import { NetlinkError } from '../../lib/netlink/error.ts';
 import type { Expression } from '../../lib/netlink/expressions.ts';
 import type { Policy } from '../../lib/policy/policy.ts';
 import { DAMAGES } from '../lab/damages.ts';
@@ -140,6 +141,31 @@ for (const { family, kind } of FAMILY_KINDS) {
         ),
         ['not-masqueraded'],
       );
+    });
+
+    it('knows nothing of a set that it has made again if something fails then', async () => {
+      await using node = await createNetlinkBox(kind);
+      let fails = false;
+      const requests = {
+        ...node.netlink,
+        generation: async () => {
+          if (fails) throw new NetlinkError('failed', 'no answer', 'EIO');
+          return await node.netlink.generation();
+        },
+      };
+      const sockets = { openRequests: () => requests, openWatch: () => assert.fail() };
+      const dataplane = openNftables(DEFAULTS, { netlink: new Netlink(sockets, () => {}) });
+      const more = policyOf(family, { 'ip-masq-operator': MORE[family] });
+      await syncOnce(dataplane, policy);
+      // The table is made again, and its set has the same name.
+      const dormant = `table ${TABLE(family)} { flags dormant; }`;
+      await succeed(node.box.run('nft', ['-f', '-'], { input: dormant }));
+      const plan = (await dataplane.observe(family)).plan(more);
+      fails = true;
+      await assert.rejects(async () => plan?.apply(), DataplaneError);
+      fails = false;
+      assert.equal(await isInSync(dataplane, policy), false);
+      assert.equal(await isInSync(dataplane, more), true);
     });
 
     it('takes for its own what a newer kernel shows of the rules that it has just written, and nothing else', async () => {

@@ -34,7 +34,7 @@ export class KnownSets {
     for (const known of this.#families.values()) if (known.generation === generation) known.generation += 1;
   }
 
-  /** Takes note of what is still known of a family after the agent's transactions. */
+  /** Replaces what is known of the sets of a family: those that the agent's transactions keep, or the same ones in less memory. */
   replace(family: Family, sets: readonly TableSet[]): void {
     const known = this.#families.get(family);
     if (known !== undefined) known.sets = sets;

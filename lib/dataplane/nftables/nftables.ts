@@ -48,6 +48,8 @@ export function openNftables(
 
   const apply = async ({ transactions, cleanup, kept, chains }: TablePlan, family: Family): Promise<void> => {
     undeletable.delete(family);
+    // Before the first transaction: whatever fails on the way, nothing is known of a set that it may have made again.
+    known.replace(family, kept);
     await ask(async (requests) => {
       for (const transaction of transactions) await commit(requests, family, transaction);
       for (const change of cleanup)
@@ -60,7 +62,6 @@ export function openNftables(
       const rules = await requests.rules(place(family));
       if (await isLast()) shown.learn(chains, rules);
     });
-    known.replace(family, kept);
   };
   let last: Promise<void> = Promise.resolve();
 

@@ -11,8 +11,11 @@ export class ShownRules {
   learn(chains: readonly MeantChain[], read: readonly RuleReply[]): void {
     for (const { name, rules } of chains) {
       const shown = read.filter(({ chain }) => chain === name);
-      for (const [index, { expressions }] of rules.entries())
-        this.#meant.set(rawText(shown[index]?.expressions ?? []), expressions);
+      if (shown.length !== rules.length) continue;
+      for (const [index, { expressions }] of rules.entries()) {
+        const text = rawText(shown[index]?.expressions ?? []);
+        if (text !== rawText(expressions)) this.#meant.set(text, expressions);
+      }
     }
   }
 

@@ -50,7 +50,7 @@ export function readerOf(metrics: Metrics) {
     const lines = (await metrics.text()).split('\n');
     return lines.filter((line) => new RegExp(`^${METRIC_PREFIX}${name}[{ ]`).test(line));
   };
-  /** Of the only series with these labels; undefined where there is none. */
+  /** Of the only series with these labels; undefined if there is none. */
   const value = async (name: string, ...labels: readonly string[]): Promise<number | undefined> => {
     const found = (await series(name)).filter((line) => labels.every((label) => line.includes(label)));
     assert.ok(found.length <= 1, `several: ${found}`);
