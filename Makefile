@@ -68,21 +68,16 @@ export RECORD ?=
 # Names of virtual machines for test-kernels, such as 6.1,6.1-ipv4, instead of all; SHORT=yes for fewer tests, as in .ci/run.
 export KERNELS ?=
 export SHORT ?=
-# Directories with the sources of ip-masq-agent (v1) and ip-masq-agent-v2, for bench, which builds them with Go and measures them too.
-export PEER_V1_SOURCE ?=
-export PEER_V2_SOURCE ?=
-# How long test-more runs the fuzzer.
-FUZZ_SECONDS ?= 300
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down image-digests stand-ins lint demo bench fuzz mutants faults clean version owner need-registry need-version
+	check unit test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down image-digests stand-ins lint demo bench mutants faults clean version owner need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  Variables, as in `make push REGISTRY=registry.example/team`, and their values:'
 	@$(foreach name,REGISTRY VERSION ARCH SOURCE_DATE_EPOCH BUILDER BUILD_FLAGS PUSH_FLAGS BASE_IMAGE DEBIAN_IMAGE NODE_IMAGE \
-	    PROXY_MODE FAMILIES KUBERNETES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD PEER_V1_SOURCE PEER_V2_SOURCE,\
+	    PROXY_MODE FAMILIES KUBERNETES SCENARIOS MATRIX BAIL KERNELS SHORT RECORD,\
 	    printf '  %-21s %s\n' '$(name)' '$($(name))';)
 
 setup: ## install what is missing: Debian packages, npm packages
@@ -154,12 +149,11 @@ test-more: setup-all $(BIN) ## run the tests that test skips; they need many pac
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'
 	RUNS=10 $(RUN_TESTS) --test-timeout=600000 'test/kernel/random-*.test.ts' test/kernel/netlink.test.ts 'test/packets/{atomic,order,state,verdicts}.test.ts'
 	@$(MAKE) --no-print-directory test-skew
-	SECONDS=$(FUZZ_SECONDS) node test/fuzz/fuzz.ts
 
 test-all: test ## run test, then test-more, as CI does
 	@$(MAKE) --no-print-directory test-more
 
-test-skew: setup-skew $(BIN) ## test the agent beside nft and iptables of other releases of Debian: 2 minutes on 2 cores
+test-skew: setup-skew $(BIN) ## test the agent beside nft and iptables of other releases of Debian
 	$(RUN_TESTS) 'test/skew/**/*.test.ts'
 
 test-kernels: setup-kernels $(BIN) ## test the agent on other kernels, in virtual machines: an hour on 2 cores without KVM
@@ -190,11 +184,8 @@ lint: setup $(VALIDATOR) ## check only format, lint rules and types, and that no
 demo: build ## show the agent at work with real packets, in a private lab
 	@node test/demo/demo.ts
 
-bench: build ## measure starts, reaction, idle resync, memory, many entries and scrapes, compared with the older agents
+bench: build ## measure starts, reaction, idle resync and memory
 	@node test/bench/bench.ts
-
-fuzz: build ## change rules, config, addresses and flags of a running agent at random for SECONDS (120), from SEED on
-	@node test/fuzz/fuzz.ts
 
 # Files of lib/cidr, config, inputs, policy, report or status, such as lib/config/yaml.ts or lib/report/*.ts; or lines of one,
 # such as lib/cidr/prefix.ts:20-40.

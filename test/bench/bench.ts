@@ -1,19 +1,15 @@
 /**
- * Measures the built agent in private network namespaces, beside baselines of the same run, and prints tables. The exit
+ * Measures the built agent in private network namespaces, and prints tables. The exit
  * code does not depend on the numbers.
  */
 import { arch, availableParallelism, release } from 'node:os';
 import { parseArgs } from 'node:util';
-import { idle, scrape } from './idle.ts';
-import { load } from './many.ts';
-import { memory } from './memory.ts';
 import { NODE_KINDS } from './node.ts';
 import { type Part, printTable } from './part.ts';
-import { peers } from './peers.ts';
-import { reaction, starts } from './reaction.ts';
+import { idle, memory, reaction, starts } from './parts.ts';
 import { sizing } from './sizing.ts';
 
-const PARTS = { starts, reaction, idle, memory, sizing, load, scrape, peers };
+const PARTS = { starts, reaction, idle, memory, sizing };
 const NODES = Object.fromEntries(NODE_KINDS.map((kind) => [kind.name, kind]));
 
 const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle=SECONDS] [--rounds=MOST]
@@ -21,7 +17,7 @@ const HELP = `Usage: node test/bench/bench.ts [PART…] [--node=NAME]… [--idle
   PART             ${Object.keys(PARTS).join(', ')}; all if none is named
   --node=NAME      reaction, idle and memory: only on this kind of node (${Object.keys(NODES).join(', ')})
   --idle=SECONDS   memory: how long the agents idle before their memory is read (default 60)
-  --rounds=MOST    all parts but memory: no more rounds than this, to try a part quickly
+  --rounds=MOST    no more rounds than this, to try a part quickly
 
 BENCH_BINARY=FILE in the environment measures another build than bin/ip-masq-agent. README.md here explains the parts.`;
 

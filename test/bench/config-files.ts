@@ -1,28 +1,16 @@
 import { writeFile } from 'node:fs/promises';
 import { type Files, type TemporaryDirectory, temporaryDirectory } from '../lab/volume.ts';
 
-export const CHAIN = 'IP-MASQ-AGENT';
-
-/** Which families the agent keeps. */
-export type Families = 'IPv4' | 'both';
-
 const OWNERS = [10, 11, 12];
 
 /** CIDRs of each family that each owner has. */
 const PER_OWNER = 20;
 
 /** Three config files with 20 CIDRs of each family; up to number 2,047 each number has other CIDRs. */
-export function configFiles(number: number, families: Families): Files {
-  const textOf = (owner: number) => {
-    const ipv6 = families === 'both' ? ownPrefixes(owner, number, 'IPv6') : [];
-    return list([...ownPrefixes(owner, number, 'IPv4'), ...ipv6]);
-  };
+export function configFiles(number: number): Files {
+  const textOf = (owner: number) =>
+    list([...ownPrefixes(owner, number, 'IPv4'), ...ownPrefixes(owner, number, 'IPv6')]);
   return Object.fromEntries(OWNERS.map((owner) => [`ip-masq-${owner}`, textOf(owner)]));
-}
-
-/** All CIDRs of one family in the config files of that number. */
-export function prefixesOf(number: number, family: 'IPv4' | 'IPv6'): readonly string[] {
-  return OWNERS.flatMap((owner) => ownPrefixes(owner, number, family));
 }
 
 /** One octet of IPv4 holds the low 8 bits of the number; the octet of the index has room for 3 more. */
@@ -41,9 +29,6 @@ function list(prefixes: readonly string[]): string {
 
 /** A config file of 1 MiB holds this many CIDRs, and some more. */
 const PER_FILE = 25_000;
-
-/** What these config files need of the agent: they are above its default limits. */
-export const MANY_FLAGS = ['--cidr-limit-max=200000'];
 
 /** Config files with so many IPv4 CIDRs in all, none next to another. */
 export function manyFiles(count: number): Files {

@@ -31,7 +31,7 @@ const PER_PART = 2_000;
 const LOAD_TIMEOUT_MS = 300_000;
 
 /** iptables of the mode, for IPv4 and for IPv6. */
-export function toolsOf({ mode }: NodeKind): readonly string[] {
+function toolsOf({ mode }: NodeKind): readonly string[] {
   return [`iptables-${mode}`, `ip6tables-${mode}`];
 }
 

@@ -1,6 +1,6 @@
 /** What proc(5) tells about a process. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /** Milliseconds of CPU. */
 export interface CpuTime {
@@ -52,68 +52,27 @@ export async function untilQuiet(pid: number, ms: number): Promise<void> {
     const isRunning = field(statusOf(pid), 'State').startsWith('R');
     const isBusy = isRunning || own - before > IDLE.burst + IDLE.share * (now - since);
     if (!isBusy && now - since < ms) continue;
-    if (!isBusy && childrenOf(pid, new Set()).length === 0) return;
+    if (!isBusy && !hasChild(pid)) return;
     if (now > deadline) throw new Error(`process ${pid} does not come to rest`);
     [since, before] = [now, own];
   }
 }
 
 /** MB, that is 10^6 bytes. */
-export interface Memory {
+interface Memory {
   /** Pages that belong to the process alone, without code and libraries that are mapped from files. */
   readonly anonymous: number;
   readonly resident: number;
-  /** Resident, with a share of the pages that other processes use too. */
-  readonly proportional: number;
 }
 
 export function memoryOf(pid: number): Memory {
   const status = statusOf(pid);
-  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  return {
-    anonymous: megabytes(status, 'RssAnon'),
-    resident: megabytes(status, 'VmRSS'),
-    proportional: megabytes(rollup, 'Pss'),
-  };
+  return { anonymous: megabytes(status, 'RssAnon'), resident: megabytes(status, 'VmRSS') };
 }
 
-/** The tools that the agent runs, as the kernel names them. */
-const TOOL = /^(?:xtables|ip6?tables|nft)/;
-
-/**
- * The largest resident size, in MB, of the tools that a process runs during the action. Watching them keeps one processor
- * busy: do not time the action.
- */
-export async function peakOfTools(pid: number, action: () => Promise<unknown>): Promise<number> {
-  const strangers = new Set<string>();
-  let peak = 0;
-  let isOn = true;
-  const watching = (async () => {
-    for (; isOn; await turn()) {
-      const tools = childrenOf(pid, strangers).filter((status) => TOOL.test(field(status, 'Name')));
-      // A process that is about to end has no memory any more.
-      peak = Math.max(peak, ...tools.map((status) => megabytes(status, 'VmHWM') || 0));
-    }
-  })();
-  await action();
-  isOn = false;
-  await watching;
-  return peak;
-}
-
-/**
- * The status of each child of the process.
- *
- * @param strangers processes that are known not to be children; grows
- */
-function childrenOf(pid: number, strangers: Set<string>): readonly string[] {
-  const candidates = readdirSync('/proc').filter((name) => /^\d/.test(name) && !strangers.has(name));
-  return candidates.flatMap((candidate) => {
-    const status = statusOf(candidate);
-    if (field(status, 'PPid') === `${pid}`) return [status];
-    strangers.add(candidate);
-    return [];
-  });
+function hasChild(pid: number): boolean {
+  const processes = readdirSync('/proc').filter((name) => /^\d/.test(name));
+  return processes.some((candidate) => field(statusOf(candidate), 'PPid') === `${pid}`);
 }
 
 /** Empty if the process has ended. */

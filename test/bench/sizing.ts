@@ -1,6 +1,6 @@
 import { type Charged, runAtSize, sizes } from '../lab/sizing.ts';
 import { manyFiles } from './config-files.ts';
-import { atMost, type Row, row, type Table } from './part.ts';
+import type { Row, Table } from './part.ts';
 
 /** The peak memory of an agent, and with the commands in its pod, at each row of the sizing table. */
 export async function* sizing(): AsyncIterable<Table> {
@@ -10,10 +10,10 @@ export async function* sizing(): AsyncIterable<Table> {
       const charged: Charged[] = [];
       for await (const one of runAtSize(size, backend, manyFiles)) charged.push(one);
       const what = `${size.cidrs.toLocaleString('en')} CIDRs, ${backend}`;
-      const of = (peak = 0) => [[peak / 2 ** 20], { targets: [atMost(size.limitMiB, 'MiB')] }] as const;
-      rows.push(row(`${what}: start and change`, 'MiB', ...of(charged[0]?.peak)));
+      const mebibytes = (peak = 0) => ({ unit: `of ${size.limitMiB} MiB`, samples: [peak / 2 ** 20] });
+      rows.push({ name: `${what}: start and change`, ...mebibytes(charged[0]?.peak) });
       const { peak, kills } = charged.at(-1) ?? {};
-      rows.push(row(`${what}: and each command, ${kills} killed`, 'MiB', ...of(peak)));
+      rows.push({ name: `${what}: and each command, ${kills} killed`, ...mebibytes(peak) });
     }
   yield { title: 'memory of one cgroup', rows };
 }

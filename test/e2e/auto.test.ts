@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import {
@@ -134,6 +136,27 @@ describe('the agent with --backend=auto', () => {
     const { stderr } = await node.agent('--once', '--backend=iptables');
     assert.match(stderr, /using iptables/);
   });
+});
+
+it('the agent with --backend=nftables starts no program, whatever changes', async () => {
+  const TOOLS = ['nft', ...['iptables', 'ip6tables'].flatMap((tool) => [`${tool}-nft`, `${tool}-legacy`])];
+  const started = 'echo "$0 $*" >> $DIR/started; exit 1';
+  const names = TOOLS.flatMap((tool) => [tool, `${tool}-save`, `${tool}-restore`]);
+  await using node = await faultyNode(
+    'exec $AGENT "$@"',
+    Object.fromEntries(names.map((name) => [name, started])),
+  );
+  const volume = await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
+  const agent = node.start('--backend=nftables', '--enable-ipv6', '--resync-interval=1h', SERVED);
+  await agent.logged(/http:/);
+  await node.nft('flush chain ip ip-masq-agent postrouting; delete table ip6 ip-masq-agent');
+  await agent.logged(/repaired.*repaired/s);
+  await volume.swap({ 'ip-masq-a': inside('10.0.0.0/9') });
+  await agent.logged(/"reason":"change"/);
+  agent.kill('SIGHUP');
+  await answers(node, '/metrics', /flows_against_policy/);
+  await agent.stop();
+  assert.equal(await readFile(join(node.scratch, 'started'), 'utf8').catch(() => ''), '', 'what has started');
 });
 
 /** Waits until the log matches so many times. */

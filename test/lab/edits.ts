@@ -16,12 +16,7 @@ export type Edit = { readonly protocol: Protocol } & (
     }
   /** The arguments of iptables or ip6tables. */
   | { readonly iptables: readonly string[] }
-  /** Which of the listings that were saved after earlier syncs is loaded, without deleting what is there. */
-  | { readonly load: number }
 );
-
-/** Listings to load again: of the agent's table, or of all of `nat`. */
-export type Saved = Readonly<Record<Protocol, string>>;
 
 const ADDRESSES = {
   ip: {
@@ -54,50 +49,15 @@ const COMMENTS = [
 
 /** Any foreign edit. */
 export function edits(way: Way): fc.Arbitrary<Edit> {
-  const both = PROTOCOLS.flatMap((protocol) => {
-    const load = fc.nat(3).map((load) => ({ protocol, load }));
-    const others = {
-      nftables: () => [{ arbitrary: tableEdits(protocol), weight: 5 }],
-      'iptables-nft': () => [
-        { arbitrary: chainEdits(protocol), weight: 5 },
-        { arbitrary: natEdits(protocol), weight: 1 },
-      ],
-      'iptables-legacy': () => [{ arbitrary: chainEdits(protocol), weight: 5 }],
-    };
-    return [{ arbitrary: load, weight: 1 }, ...others[way]()];
-  });
-  return fc.oneof(...both);
+  return fc.oneof(...PROTOCOLS.map(way === 'nftables' ? tableEdits : chainEdits));
 }
 
 export const PROTOCOLS = ['ip', 'ip6'] as const satisfies readonly Protocol[];
 
-/**
- * Carries out the edit.
- *
- * @param saved the listings that `load` counts in
- */
-export async function carryOut(box: Box, way: Way, edit: Edit, saved: readonly Saved[]): Promise<RunResult> {
-  const { protocol } = edit;
+/** Carries out the edit. */
+export async function carryOut(box: Box, way: Way, edit: Edit): Promise<RunResult> {
   if ('nft' in edit) return await box.run('nft', ['-f', '-'], { input: await complete(box, edit) });
-  if ('iptables' in edit)
-    return await box.run(iptablesOf(way, protocol), ['--wait', '-t', 'nat', ...edit.iptables]);
-  const input = saved[edit.load % saved.length]?.[protocol] ?? '';
-  return way === 'nftables'
-    ? await box.run('nft', ['-f', '-'], { input })
-    : await box.run(`${iptablesOf(way, protocol)}-restore`, ['--noflush'], { input });
-}
-
-export async function save(box: Box, way: Way): Promise<Saved> {
-  const [ip = '', ip6 = ''] = await Promise.all(
-    PROTOCOLS.map(async (protocol) => {
-      const { stdout } =
-        way === 'nftables'
-          ? await box.run('nft', ['list', 'table', protocol, 'ip-masq-agent'])
-          : await box.run(`${iptablesOf(way, protocol)}-save`, ['-t', 'nat']);
-      return stdout;
-    }),
-  );
-  return { ip, ip6 };
+  return await box.run(iptablesOf(way, edit.protocol), ['--wait', '-t', 'nat', ...edit.iptables]);
 }
 
 /** The mode's tool for the family. */
@@ -219,23 +179,6 @@ function tableEdits(protocol: Protocol): fc.Arbitrary<Edit> {
 
 const SETS = ['not-masqueraded', 'not-masqueraded-2', 'masqueraded-from', 'foreign-set'] as const;
 const OWN_CHAINS = ['IP-MASQ-AGENT', 'IP-MASQ-AGENT-FROM'] as const;
-
-/** Edits by nft(8) of the chains of iptables. iptables cannot list some of these rules. */
-function natEdits(protocol: Protocol): fc.Arbitrary<Edit> {
-  const chain = oneOf(...OWN_CHAINS);
-  return fc
-    .oneof(
-      line(
-        `add rule ${protocol} nat`,
-        chain,
-        oneOf('numgen random mod 2 < 1', 'counter', ''),
-        oneOf('return', 'accept'),
-      ),
-      line(oneOf('flush', 'delete'), `chain ${protocol} nat`, oneOf(...OWN_CHAINS, 'POSTROUTING')),
-      line(`delete table ${protocol} nat`),
-    )
-    .map((nft) => ({ protocol, nft }));
-}
 
 function chainEdits(protocol: Protocol): fc.Arbitrary<Edit> {
   const prefixes = ADDRESSES[protocol].elements.filter((text) => text.includes('/'));

@@ -24,7 +24,7 @@ const SCRIPT = fileURLToPath(new URL('generations.pl', import.meta.url));
 const MONOTONIC_OFFSET = performance.now() - Number(process.hrtime.bigint()) / 1e6;
 
 /** The same moment as `performance.now()` tells it, of seconds of CLOCK_MONOTONIC. */
-export function fromMonotonic(seconds: number): number {
+function fromMonotonic(seconds: number): number {
   return seconds * 1000 + MONOTONIC_OFFSET;
 }
 

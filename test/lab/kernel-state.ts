@@ -2,37 +2,10 @@ import type { Box } from './box.ts';
 import { iptablesOf, PROTOCOLS, type Protocol, type Way } from './edits.ts';
 import { unnumbered } from './own-sets.ts';
 
-/** What a kernel holds, without handles and counts. */
-export interface KernelState {
-  /** The agent's tables, or its chains and the jumps to them. */
-  readonly own: string;
-  /** The rules of `nat` that are not the agent's; undefined if iptables cannot list one of them. */
-  readonly foreign: string | undefined;
-}
-
-/**
- * The agent's rules without a second chain that nothing of the agent leads to, and which changes no packet: after the first
- * look, the agent does not ask whether another program has made one.
- */
-export function withoutOrphans(own: string): string {
-  const parts = own.split('\n\n');
-  const isOrphan = (part: string, line: string) =>
-    /^-[NA] IP-MASQ-AGENT-FROM(?: |$)/.test(line) && !/ -g IP-MASQ-AGENT-FROM$/m.test(part);
-  const kept = parts.map((part) => (part.match(LINE) ?? []).filter((line) => !isOrphan(part, line)));
-  return kept.map((lines) => lines.join('\n')).join('\n\n');
-}
-
-/** Reads both families of these dataplanes. */
-export async function kernelState(box: Box, ...ways: readonly Way[]): Promise<KernelState> {
-  const states = await Promise.all(
-    ways.flatMap((way) => PROTOCOLS.map((protocol) => familyState(box, way, protocol))),
-  );
-  return {
-    own: states.map(({ own }) => own).join('\n\n'),
-    foreign: states.every(({ foreign }) => foreign !== undefined)
-      ? states.map(({ foreign }) => foreign).join('\n\n')
-      : undefined,
-  };
+/** The agent's rules of both families, without handles and counts: its tables, or its chains and the jumps to them. */
+export async function kernelState(box: Box, way: Way): Promise<string> {
+  const states = await Promise.all(PROTOCOLS.map((protocol) => familyState(box, way, protocol)));
+  return states.join('\n\n');
 }
 
 /** Deletes all rules of all programs. */
@@ -44,13 +17,13 @@ export async function empty(box: Box): Promise<void> {
   ]);
 }
 
-async function familyState(box: Box, way: Way, protocol: Protocol): Promise<KernelState> {
+async function familyState(box: Box, way: Way, protocol: Protocol): Promise<string> {
   if (way === 'nftables') {
     const { stdout } = await box.run('nft', ['list', 'table', protocol, 'ip-masq-agent']);
-    return { own: comparable(stdout), foreign: '' };
+    return comparable(stdout);
   }
-  const { code, stdout } = await box.run(iptablesOf(way, protocol), ['-t', 'nat', '-S']);
-  return code === 0 ? ownAndForeign(stdout) : { own: '', foreign: undefined };
+  const { stdout } = await box.run(iptablesOf(way, protocol), ['-t', 'nat', '-S']);
+  return ownRules(stdout);
 }
 
 const NFT_PART = /^\t(?:set|chain) .*?^\t\}$/gms;
@@ -77,15 +50,13 @@ const OWN_CHAIN = /^-[NA] IP-MASQ-AGENT(?:-FROM)?(?: |$)/;
 const OWN_JUMP = /^-A POSTROUTING .*-[jg] IP-MASQ-AGENT$/s;
 const EMPTY_SECOND = '-N IP-MASQ-AGENT-FROM';
 
-function ownAndForeign(listing: string): KernelState {
+function ownRules(listing: string): string {
   const lines = listing.match(LINE) ?? [];
   const isOwn = (line: string) => OWN_CHAIN.test(line) || OWN_JUMP.test(line);
-  const foreign = lines.filter((line) => !isOwn(line));
   const own = lines.filter(isOwn);
   // A chain to which a foreign rule leads cannot be deleted.
   const isUndeletable =
-    foreign.some((line) => / -[jg] IP-MASQ-AGENT-FROM$/.test(line)) &&
+    lines.some((line) => !isOwn(line) && / -[jg] IP-MASQ-AGENT-FROM$/.test(line)) &&
     !own.some((line) => line.startsWith('-A IP-MASQ-AGENT-FROM '));
-  const kept = own.filter((line) => !isUndeletable || line !== EMPTY_SECOND);
-  return { own: kept.join('\n'), foreign: foreign.join('\n') };
+  return own.filter((line) => !isUndeletable || line !== EMPTY_SECOND).join('\n');
 }

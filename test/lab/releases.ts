@@ -12,12 +12,7 @@ const TOOLS = join(import.meta.dirname, '../../bin/tools');
  * The path of nft of the release. It runs in any box; where `build/setup.sh skew` could not download it, there is none.
  */
 export function oldNft(release: Release): string {
-  return oldTool(release, 'nft');
-}
-
-/** The same for another tool of `release.sh`. */
-export function oldTool(release: Release, tool: string): string {
-  return join(TOOLS, release, 'bin', tool);
+  return join(TOOLS, release, 'bin/nft');
 }
 
 /** Why a test of the release is to be skipped; false if its tools are there. */
