@@ -19,6 +19,7 @@ describe('the kustomizations of the documentation', () => {
   for (const [dir, ...others] of [
     ['my-cluster'],
     ['my-edge'],
+    ['my-rest'],
     ['my-components'],
     ['my-canary', ...IN_CLUSTER],
   ] as const)
@@ -49,14 +50,29 @@ describe('the kustomizations of the documentation', () => {
     }
   });
 
-  it('start a canary that shares no object and no pod with production', async () => {
-    const own = await build('my-canary', [...IN_CLUSTER, ...INSTALL.filter(([dir]) => dir === 'my-canary')]);
-    const production = await build('my-cluster', IN_CLUSTER);
-    const names = [...own, ...production].map(({ kind, metadata }) => `${kind} ${metadata.name}`);
-    assert.equal(new Set(names).size, names.length, names.join());
-    const [one, other] = [own, production].map((objects) => theDaemonSet(objects).spec);
-    const selected = { ...one?.template.metadata.labels, ...other?.selector.matchLabels };
-    assert.notDeepEqual(selected, one?.template.metadata.labels);
+  for (const [one, other] of [
+    ['my-canary', 'my-cluster'],
+    ['my-edge', 'my-rest'],
+  ] as const)
+    it(`share no object and no pod: ${one} and ${other}`, async () => {
+      const both = await Promise.all([one, other].map((dir) => build(dir, INSTALL)));
+      const names = both.flat().map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+      assert.equal(new Set(names).size, names.length, names.join());
+      const [own, others] = both.map((objects) => theDaemonSet(objects).spec);
+      const selected = { ...own?.template.metadata.labels, ...others?.selector.matchLabels };
+      assert.notDeepEqual(selected, own?.template.metadata.labels);
+    });
+
+  it('cover every node once by two pools: nodes with a label, and nodes without it', async () => {
+    const [edge, rest] = await Promise.all(
+      ['my-edge', 'my-rest'].map(async (dir) => theDaemonSet(await build(dir, INSTALL)).spec.template.spec),
+    );
+    const required = ({ affinity }: typeof edge) =>
+      affinity?.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms;
+    assert.deepEqual(edge?.nodeSelector, { ...rest?.nodeSelector, pool: 'edge' });
+    const [term] = required(edge) ?? [];
+    const without = { key: 'pool', operator: 'DoesNotExist' };
+    assert.deepEqual(required(rest), [{ matchExpressions: [...(term?.matchExpressions ?? []), without] }]);
   });
 });
 
@@ -87,7 +103,7 @@ async function build(dir: string, all: readonly Kustomization[]): Promise<readon
 
 /** Other namespaces and names are meant here. */
 function wrong(objects: readonly KubernetesObject[]): readonly string[] {
-  return audit(objects).filter((problem) => !/not in kube-system$|-edge is not optional$/.test(problem));
+  return audit(objects).filter((problem) => !/not in kube-system$|-(?:edge|rest) is not optional$/.test(problem));
 }
 
 function configMap(name: string, data: Readonly<Record<string, string>>): ConfigMap & KubernetesObject {
