@@ -34,6 +34,8 @@ export interface Prometheus extends AsyncDisposable {
   query(expr: string): Promise<readonly Sample[]>;
   /** The alerts that fire now; those that are pending are not among them. */
   firing(): Promise<readonly Alert[]>;
+  /** Why a target is not up, as Prometheus says it. */
+  troubles(): Promise<readonly string[]>;
 }
 
 const URL_IN_BOX = 'http://127.0.0.1:9090';
@@ -71,6 +73,12 @@ export async function startPrometheus(
       const { data } = await get<AlertsData>(fetcher, '/api/v1/alerts');
       const firing = data.alerts.filter(({ state }) => state === 'firing');
       return firing.map(({ labels: { alertname = '', ...labels } }) => ({ name: alertname, labels }));
+    },
+    troubles: async () => {
+      const { data } = await get<TargetsData>(fetcher, '/api/v1/targets?state=active');
+      return data.activeTargets.map(
+        ({ scrapeUrl, health, lastError }) => `${scrapeUrl} is ${health}: ${lastError}`,
+      );
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
@@ -128,6 +136,14 @@ type Value = readonly [time: number, value: string];
 
 interface AlertsData {
   readonly alerts: readonly { readonly state: string; readonly labels: Readonly<Record<string, string>> }[];
+}
+
+interface TargetsData {
+  readonly activeTargets: readonly {
+    readonly scrapeUrl: string;
+    readonly health: string;
+    readonly lastError: string;
+  }[];
 }
 
 async function get<Data>(fetcher: Helper<Fetch, Fetched>, path: string): Promise<{ readonly data: Data }> {

@@ -157,16 +157,21 @@ async function watch(node: NodeLab): Promise<Prometheus> {
     scrape: [ADDRESS],
     rules: [hurriedRules(), stateRules()],
   });
+  let trouble: readonly string[] = [];
   await eventually(
-    async () => (await prometheus.query('up == 1')).length === 1 && !(await isAbsent(prometheus)),
-    () => 'a scrape of the agent',
+    async () => {
+      const scraped = (await prometheus.query('up == 1')).length === 1;
+      // In the first seconds the agent is missing: Prometheus gathers its targets.
+      const firing = (await prometheus.firing()).filter(({ name }) => name === 'IpMasqAgentMissing');
+      trouble = [
+        ...(scraped ? [] : await prometheus.troubles()),
+        ...firing.map((alert) => JSON.stringify(alert)),
+      ];
+      return scraped && firing.length === 0;
+    },
+    () => `a scrape of the agent: ${trouble.join('; ')}`,
   );
   return prometheus;
-}
-
-/** It is for the first seconds, in which Prometheus gathers its targets. */
-async function isAbsent(prometheus: Prometheus): Promise<boolean> {
-  return (await prometheus.firing()).some(({ name }) => name === 'IpMasqAgentMissing');
 }
 
 type Alerts = Awaited<ReturnType<Prometheus['firing']>>;
