@@ -1,6 +1,5 @@
 import {
   anyText,
-  bindAddress,
   boolean,
   choice,
   count,
@@ -138,21 +137,6 @@ export const RENDER_FLAGS = {
     'print instead the rules that the kernel of this node holds, as `nft list table` or `iptables -S` would; no nft is needed',
   ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
-  'output-file': flag(
-    optionalPath,
-    '',
-    'file to write instead of standard output; written atomically, and only if its content changes',
-  ),
-  watch: flag(
-    boolean,
-    'false',
-    'with --output-file: keep running, and write the file again when the config files change',
-  ),
-  'health-bind-address': flag(
-    bindAddress,
-    '',
-    'with --watch: address of a server with only /healthz and /readyz; ready means that the output file is of the current volume version; empty for no server',
-  ),
 } as const;
 
 export const CLEANUP_FLAGS = {

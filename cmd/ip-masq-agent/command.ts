@@ -43,8 +43,6 @@ interface Description {
     | 'COMMAND [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
   readonly uses?: readonly FlagName[];
-  /** Whether the command keeps running as the main process of a container: always, or if the boolean flag of that name is set. */
-  readonly keepsRunning?: true | 'watch';
   /** What command lines mean, by their words after `ip-masq-agent`. */
   readonly examples: Readonly<Record<string, string>>;
 }

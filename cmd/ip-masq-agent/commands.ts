@@ -19,7 +19,6 @@ export const COMMANDS: Commands = {
     summary: 'sync, then follow the config files and the kernel until stopped; the default command',
     own: {},
     uses: Object.keys(FLAGS) as FlagName[],
-    keepsRunning: true,
     examples: {
       '--enable-ipv6':
         'in a DaemonSet with host network: read /etc/config/ip-masq-*, keep IPv4 and IPv6 rules',
@@ -76,27 +75,16 @@ export const COMMANDS: Commands = {
   }),
   render: command({
     summary: 'print the rules, or the merged config for other programs',
-    details:
-      'If there is no config file, --format=config removes its output file, because its reader does not take an empty file for the defaults. With --watch, an invalid config ends the command with exit code 3, unless --on-invalid-config=keep and there is an output file; the file does not change.',
     own: RENDER_FLAGS,
-    uses: [
-      ...CONFIG_FLAGS,
-      ...KERNEL_FLAGS,
-      'resync-interval',
-      'on-invalid-config',
-      'log-format',
-      'v',
-      'termination-log',
-    ],
+    uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
-      'render --format=config --flatten --output-file=/out/ip-masq-agent --watch':
-        'as a sidecar of a program that reads one file and does not know masqueradeCIDRs',
+      'render --format=config --flatten':
+        'for a program that reads one file and does not know masqueradeCIDRs',
       'render -R -f main/manifests --diff-to=manifests':
         'for a pull request, with the main branch in another directory: what happens to packets after it',
       'render --live': 'on a node that has no nft: what the kernel holds',
     },
-    keepsRunning: 'watch',
-    asksAgent: ({ watch }) => !watch,
+    asksAgent: () => true,
     load: async () => (await import('./render/render.ts')).render,
   }),
   doctor: command({

@@ -64,13 +64,9 @@ function optional<Value>(...row: Parameters<typeof kind<Value>>): FlagKind<Value
 const GO_TRUE = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const GO_FALSE = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
 
-export function isTrue(text = ''): boolean {
-  return GO_TRUE.includes(text);
-}
-
 export const boolean = kind(
   '',
-  (text) => (isTrue(text) ? true : GO_FALSE.includes(text) ? false : undefined),
+  (text) => (GO_TRUE.includes(text) ? true : GO_FALSE.includes(text) ? false : undefined),
   'is not a boolean: write true or false',
 );
 

@@ -3,7 +3,7 @@ import { nearest } from '../../lib/text/nearest.ts';
 import { type CommandLine, commandNamed, meantFlag } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';
-import { boolean, isTrue } from './flag-kinds.ts';
+import { boolean } from './flag-kinds.ts';
 import { type Flag, type FlagTexts, flag, flagValues } from './flag-table.ts';
 import { FLAGS, IGNORED_FLAGS } from './flags.ts';
 
@@ -54,16 +54,10 @@ export function parseArgs(argv: readonly string[]): ParsedArgs {
   return { command, operands, flagTexts, ignored, help: help || h, version };
 }
 
-/**
- * Whether the command keeps running, as the main process of a container. A command line that is wrong says so too; an unknown
- * command is one of a container.
- */
+/** Whether the command keeps running, as the main process of a container: also one that is unknown. */
 export function keepsRunning(argv: readonly string[]): boolean {
-  const { command, flags } = divide(argv);
-  if (!Object.hasOwn(COMMANDS, command)) return true;
-  const keeps = COMMANDS[command]?.keepsRunning ?? false;
-  if (typeof keeps === 'boolean') return keeps;
-  return isTrue(flags.findLast(({ name }) => name === keeps)?.text);
+  const { command } = divide(argv);
+  return command === 'run' || !Object.hasOwn(COMMANDS, command);
 }
 
 /** The command, the operands and the flags, right or wrong. */

@@ -130,7 +130,7 @@ function isConfigFile({ name }: CandidatePath): boolean {
 }
 
 /** The volume version that `..data` names now; undefined if there is no such link. */
-export function dataLink(dir: string): string | undefined {
+function dataLink(dir: string): string | undefined {
   try {
     return readlinkSync(join(dir, DATA_LINK));
   } catch (error) {

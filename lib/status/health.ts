@@ -56,7 +56,7 @@ export function liveness(
 }
 
 /** Whether the last reading of the config files had no error. */
-export function configCheck(invalid: InvalidConfig | undefined): ProbeCheck {
+function configCheck(invalid: InvalidConfig | undefined): ProbeCheck {
   const name = 'config';
   if (invalid === undefined) return { name, isGood: true, reason: 'no error at the last reading' };
   const { error, since } = invalid;
@@ -71,7 +71,7 @@ export function configCheck(invalid: InvalidConfig | undefined): ProbeCheck {
  *
  * @param at when it succeeded last, in milliseconds of performance.now()
  */
-export function recencyCheck(
+function recencyCheck(
   what: string,
   at: number | undefined,
   intervalMs: number,

@@ -1,14 +1,5 @@
 import type { ProbeCheck } from './health.ts';
-import { type Routes, reply } from './server.ts';
-
-export function probeRoutes(readiness: () => readonly ProbeCheck[]) {
-  return {
-    // An answer is enough: /readyz tells of a sync that hangs.
-    '/healthz': ({ query }) =>
-      probeReply([{ name: 'loop', isGood: true, reason: 'the event loop answers' }], query.has('verbose')),
-    '/readyz': ({ query }) => probeReply(readiness(), query.has('verbose')),
-  } satisfies Routes;
-}
+import { reply } from './server.ts';
 
 export function probeReply(checks: readonly ProbeCheck[], verbose: boolean) {
   const status = checks.every(({ isGood }) => isGood) ? 200 : 503;

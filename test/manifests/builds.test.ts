@@ -29,10 +29,6 @@ const REFUSED: readonly (readonly [overlay: string, component: string, said: Reg
   ...['aks-style', 'gke-style', 'v1-compatible'].map(
     (overlay) => [overlay, 'hardened', /components\/hardened': test.*items\/0\/path/] as const,
   ),
-  ['merger-sidecar', 'no-state', /components\/no-state': test.*args\/2/],
-  ['merger-sidecar', 'nftables', /components\/nftables': test.*capabilities\/add\/0/],
-  ['merger-sidecar', 'podmonitor', /components\/podmonitor': test.*ports\/0\/name/],
-  ['merger-sidecar', 'node-readiness', /components\/node-readiness': test.*ports\/0\/containerPort/],
   ['v1-compatible', 'node-readiness', /components\/node-readiness': test.*nodeSelector/],
 ];
 
@@ -51,16 +47,14 @@ const COMBINATIONS: readonly (readonly [path: string, components: readonly strin
 /** The components that add something to an overlay. */
 function combining(overlay: string): readonly string[] {
   const refused = REFUSED.flatMap(([name, component]) => (overlay.endsWith(name) ? [component] : []));
-  const byHand = overlay.endsWith('merger-sidecar') ? ['dual-stack'] : [];
-  const left = [...refused, ...byHand, basename(overlay)];
+  const left = [...refused, basename(overlay)];
   return COMPONENTS.filter((component) => !left.includes(basename(component)));
 }
 
 describe('the manifests of examples/kubernetes', () => {
   it('are those that are asked for', () => {
     assert.deepEqual(OVERLAYS.map((path) => path.replace('overlays/', '')).toSorted(), [
-      ...['aks-style', 'dual-stack', 'gke-style', 'ipv6-only', 'merger-sidecar', 'nftables', 'strict'],
-      'v1-compatible',
+      ...['aks-style', 'dual-stack', 'gke-style', 'ipv6-only', 'nftables', 'strict', 'v1-compatible'],
     ]);
   });
 
@@ -74,12 +68,6 @@ describe('the manifests of examples/kubernetes', () => {
     it(`overlays/${overlay} with ${component}: kustomize refuses it and names the component`, async () => {
       await assert.rejects(objectsOf(`overlays/${overlay}`, [`components/${component}`]), said);
     });
-
-  it('merger-sidecar with dual-stack: the init container needs the flag by hand, and says so', async () => {
-    const problems = audit(await objectsOf('overlays/merger-sidecar', ['components/dual-stack']));
-    assert.equal(problems.length, 1);
-    assert.match(problems[0] ?? '', /^ip-masq-dual-stack:.*--enable-ipv6/);
-  });
 
   it('have no ConfigMap that a controller of the cloud keeps', async () => {
     for (const path of ['base', ...OVERLAYS]) {

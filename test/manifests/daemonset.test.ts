@@ -12,7 +12,6 @@ import { kustomizationsOf } from './kustomize.ts';
 import { objectsOf } from './support.ts';
 
 const PATHS = ['base', ...kustomizationsOf('overlays')];
-const KEEPERS = PATHS.filter((path) => !path.endsWith('merger-sidecar'));
 
 const daemonSets = new Map(
   await Promise.all(PATHS.map(async (path) => [path, theDaemonSet(await objectsOf(path))] as const)),
@@ -65,10 +64,7 @@ describe('the pods', () => {
   for (const [path, daemonSet] of daemonSets) {
     const lock = { path: '/run/xtables.lock', type: 'FileOrCreate' };
     const state = { path: '/var/lib/ip-masq-agent', type: 'DirectoryOrCreate' };
-    const expected = [
-      ...(path.endsWith('nftables') ? [] : [lock]),
-      ...(KEEPERS.includes(path) ? [state] : []),
-    ];
+    const expected = [...(path.endsWith('nftables') ? [] : [lock]), state];
     it(`${path}: of the node only ${expected.map((hostPath) => hostPath.path).join(' and ')}`, () => {
       const { volumes } = daemonSet.spec.template.spec;
       assert.deepEqual(
@@ -94,7 +90,7 @@ describe('the containers', () => {
       });
     }
 
-  it('have exactly the rights of those who keep rules, or none', () => {
+  it('have exactly the rights of those who keep rules', () => {
     const rights = [...daemonSets].flatMap(([path, daemonSet]) =>
       containersOf(daemonSet).map(({ name, securityContext }) => [
         `${path} ${name}`,
@@ -102,14 +98,10 @@ describe('the containers', () => {
         securityContext?.runAsUser ?? daemonSet.spec.template.spec.securityContext?.runAsUser,
       ]),
     );
-    const sidecar = 'overlays/merger-sidecar';
     assert.deepEqual(Object.fromEntries(rights.map(([name, ...of]) => [name, of])), {
-      ...Object.fromEntries(KEEPERS.map((path) => [`${path} ip-masq-agent`, [['NET_ADMIN', 'NET_RAW'], 0]])),
+      ...Object.fromEntries(PATHS.map((path) => [`${path} ip-masq-agent`, [['NET_ADMIN', 'NET_RAW'], 0]])),
       // nft sends no raw packets, and neither takes the lock.
       'overlays/nftables ip-masq-agent': [['NET_ADMIN'], 0],
-      [`${sidecar} merge-once`]: [[], 65534],
-      [`${sidecar} ip-masq-agent`]: [[], 65534],
-      [`${sidecar} ip-masq-agent-v1`]: [['NET_ADMIN', 'NET_RAW'], 0],
     });
   });
 
@@ -123,7 +115,7 @@ describe('the containers', () => {
         for (const volume of kinds) assert.ok(volume?.emptyDir ?? volume?.hostPath, volume?.name);
       });
 
-  for (const path of KEEPERS) {
+  for (const path of PATHS) {
     const container = agentOf(path);
     it(`${path}: reads the config in /etc/config, and cannot change it`, () => {
       const mount = container.volumeMounts.find(({ mountPath }) => mountPath === '/etc/config');

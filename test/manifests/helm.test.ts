@@ -19,7 +19,7 @@ import { objectsOf } from './support.ts';
 const RELEASE = 'ip-masq-agent';
 const FILES = readdirSync(VALUES).map((file) => file.replace('.yaml', ''));
 /** These are for kustomize only. */
-const OF_KUSTOMIZE = ['aks-style', 'canary', 'merger-sidecar', 'v1-compatible'];
+const OF_KUSTOMIZE = ['aks-style', 'canary', 'v1-compatible'];
 const COMPONENTS = kustomizationsOf('components').filter((path) => !path.endsWith('canary'));
 
 describe('the values files of the chart', () => {

@@ -26,12 +26,10 @@ import type { RENDER_FLAGS } from '../command-flags.ts';
 import { dataplaneOptions, keptFamilies } from '../from-flags.ts';
 import { flatConfig, flatPrefixes } from './flat-config.ts';
 
-export interface Rendered {
+interface Rendered {
   readonly text: string;
   /** What people should know about the text. */
   readonly notes: readonly string[];
-  /** Whether there is no config file. The output file is then removed, so that its reader uses its own defaults. */
-  readonly isDefault: boolean;
 }
 
 type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
@@ -80,7 +78,7 @@ function renderRules(
   const own = usableSourceAddresses();
   const policies = keptFamilies(flags).map((family) => compilePolicy(config, family, own));
   const notes = addressRemarks(policies).map((one) => formatRemark(one));
-  return { text: textOf(policies, dataplaneOptions(flags)), notes, isDefault: false };
+  return { text: textOf(policies, dataplaneOptions(flags)), notes };
 }
 
 /** The most nonMasqueradeCIDRs that ip-masq-agent v1 and v2 accept, which do not know `cidrLimit`. */
@@ -100,11 +98,7 @@ function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
     notes.push(`${count} nonMasqueradeCIDRs: older agents accept at most ${COMMON_LIMIT}`);
   if (count > limit)
     notes.push(`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`);
-  return {
-    text: configFileText(configFile, families),
-    notes,
-    isDefault: config.configFileNames.length === 0,
-  };
+  return { text: configFileText(configFile, families), notes };
 }
 
 async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {
@@ -122,7 +116,7 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
     dropped > 0
       ? [`IPv6 is left out, because an ExceptionList is IPv4 only: ${counted(dropped, 'CIDR')}`]
       : [];
-  return { text: result.text, notes, isDefault: false };
+  return { text: result.text, notes };
 }
 
 async function readCniConfig(path: string): Promise<ConfigFile> {

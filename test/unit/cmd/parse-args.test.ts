@@ -152,9 +152,6 @@ describe('the command line', () => {
     ['--v=x check', false],
     ['check', false],
     ['render', false],
-    ['render --watch', true],
-    ['render --watch=F', false],
-    ['render --watch --output-file', true],
   ] as const) {
     it(`says whether the command keeps running: ip-masq-agent ${line}`, () =>
       assert.equal(keepsRunning(line.split(' ').filter(Boolean)), expected));
