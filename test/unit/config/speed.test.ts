@@ -26,17 +26,12 @@ describe('the work for a text grows with its length', () => {
   };
 
   for (const pattern of [
-    known('blank lines, then empty keys', (length) => `?${'\n'.repeat(length)}${'?\n'.repeat(length)}`),
-    known('comments that end with a carriage return', (length) => '#\r-\n'.repeat(length / 4)),
     known('one line with many mistakes', (length) => `nonMasqueradeCIDRs: [${'a,'.repeat(length)}]`),
-    known('many lines with mistakes', (length) => `nonMasqueradeCIDRs:\n${'- a\n'.repeat(length)}`),
-    known('a list of duplicates', (length) => `nonMasqueradeCIDRs:\n${'- 10.0.0.0/8\n'.repeat(length / 8)}`),
     known('nested networks', (length) => `nonMasqueradeCIDRs:\n${networks(length / 8)}`),
     known(
       'nested destinations with addresses',
       (length) => `masqueradeAddresses:\n${destinations(length / 16)}`,
     ),
-    known('an item with many keys', (length) => `masqueradeAddresses: [{${'a: 1,'.repeat(length / 4)}}]`),
   ]) {
     it(`if it is ${pattern.name}`, () => isLinear(pattern));
   }
@@ -51,7 +46,7 @@ describe('the work for a text grows with its length', () => {
   it('if it is any pattern', async () => {
     for (const pattern of fc.sample(anyPattern(), {
       seed: 14,
-      numRuns: 400 * RUNS,
+      numRuns: 100 * RUNS,
     }))
       await isLinear(pattern);
   });
