@@ -27,8 +27,8 @@ export interface KeyTraits {
   readonly onPage?: Inclusion;
   /** Whether the log names it when a config is read. */
   readonly logged?: boolean;
-  /** What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; undefined if nothing goes wrong. */
-  readonly otherAgentsDo: string | undefined;
+  /** What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; absent if nothing goes wrong, or if a config file can be written without it. */
+  readonly otherAgentsDo?: string;
 }
 
 /**

@@ -16,7 +16,6 @@ export const KEYS = [
     examples: [['10.0.0.0/8', '172.16.0.0/12', 'fd00::/8']],
     written: 'always',
     onPage: 'never',
-    otherAgentsDo: undefined,
   }),
   cidrListKey('masqueradeCIDRs', {
     title: 'Exceptions inside nonMasqueradeCIDRs',
@@ -24,8 +23,6 @@ export const KEYS = [
       'Traffic to these networks is masqueraded although a wider entry of nonMasqueradeCIDRs contains them. The longest prefix decides.',
     examples: [['10.20.0.0/16']],
     onPage: 'never',
-    // A note says so instead: a config file can be written without them.
-    otherAgentsDo: undefined,
   }),
   cidrListKey('masqueradeFromCIDRs', {
     title: 'Whose packets are masqueraded',
@@ -55,7 +52,6 @@ export const KEYS = [
     written: 'always',
     family: 'IPv4',
     onPage: 'always',
-    otherAgentsDo: undefined,
   }),
   booleanKey('masqLinkLocalIPv6', {
     title: 'Masquerade fe80::/10',
@@ -64,7 +60,6 @@ export const KEYS = [
     written: 'always',
     family: 'IPv6',
     onPage: 'always',
-    otherAgentsDo: undefined,
   }),
   durationKey('resyncInterval', {
     title: 'Time between two checks',
@@ -74,7 +69,6 @@ export const KEYS = [
     // The page shows the interval in use.
     onPage: 'never',
     logged: false,
-    otherAgentsDo: undefined,
   }),
 ] as const;
 

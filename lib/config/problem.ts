@@ -100,7 +100,6 @@ export const KINDS = {
   duration: error('A text is not a duration, or is too short or too long.'),
   ...CONFLICT_KINDS,
   ...CHECK_KINDS,
-  'unknown-to-others': warning('Other agents that read the output of render do not know one of its keys.'),
   'more-problems': info('There are more problems than are reported.'),
 };
 
@@ -118,11 +117,6 @@ export function problem(kind: ProblemKind, remark: Remark): Problem {
 /** A problem of a file as a whole. */
 export function fileProblem(kind: ProblemKind, file: string, message: string, remedy: string): Problem {
   return problem(kind, { at: { kind: 'whole-file', file }, message, remedy });
-}
-
-/** The problem if warnings count as errors. */
-export function asStrict(found: Problem): Problem {
-  return found.severity === 'warning' ? { ...found, severity: 'error' } : found;
 }
 
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
@@ -143,9 +137,9 @@ export class ProblemList {
   }
 
   add(found: Problem): void {
-    const one = this.#strict ? asStrict(found) : found;
-    const kept = this.#kept[one.severity];
-    if (kept.length <= MAX_PROBLEMS) kept.push(one);
+    const severity = this.#strict && found.severity === 'warning' ? 'error' : found.severity;
+    const kept = this.#kept[severity];
+    if (kept.length <= MAX_PROBLEMS) kept.push({ ...found, severity });
   }
 
   /** Whether no error more can be reported. */

@@ -1,24 +1,17 @@
-import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
 import { addressRemarks } from '../../../lib/agent/log-addresses.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
-import { type ConfigFile, decodeFile, problemIn } from '../../../lib/config/config-file.ts';
+import { type ConfigFile, problemIn } from '../../../lib/config/config-file.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { KEYS } from '../../../lib/config/keys.ts';
-import {
-  asStrict,
-  fileProblem,
-  formatProblem,
-  formatRemark,
-  type Problem,
-  problem,
-} from '../../../lib/config/problem.ts';
+import { formatRemark, type Problem } from '../../../lib/config/problem.ts';
 import { renderChains } from '../../../lib/dataplane/iptables/plan.ts';
 import { renderTables } from '../../../lib/dataplane/nftables/table.ts';
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
+import { readFile } from '../../../lib/inputs/input.ts';
 import { usableSourceAddresses } from '../../../lib/node/own-addresses.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { configFileText } from '../../../lib/report/config-file-text.ts';
+import { PlacedError } from '../../../lib/text/error.ts';
 import { counted } from '../../../lib/text/words.ts';
 import { withExceptionList } from '../../../lib/win-bridge/exception-list.ts';
 import type { Args } from '../command.ts';
@@ -37,8 +30,7 @@ type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
 /**
  * Renders the merged config in the format that the flags ask for.
  *
- * @throws {InvalidConfigError} if the CNI config cannot be read or changed; if `strict`, also if a reader of the text would
- * masquerade otherwise than is meant
+ * @throws {InvalidConfigError} if the CNI config cannot be read or changed
  */
 export async function renderAs(config: MergedConfig, flags: RenderFlags): Promise<Rendered> {
   switch (flags.format) {
@@ -47,26 +39,21 @@ export async function renderAs(config: MergedConfig, flags: RenderFlags): Promis
     case 'nftables':
       return renderRules(config, flags, renderTables);
     case 'config':
-      return forOthers(renderConfig(config, flags), config, flags.strict);
+      return forOthers(renderConfig(config, flags), config);
     case 'win-bridge':
-      return forOthers(await renderCniConfig(config, flags['input-file']), config, flags.strict);
+      return forOthers(await renderCniConfig(config, flags['input-file']), config);
   }
 }
 
 /** Adds what other programs do not know, and what they do instead. */
-function forOthers(rendered: Rendered, config: MergedConfig, strict: boolean): Rendered {
+function forOthers(rendered: Rendered, config: MergedConfig): Rendered {
   const found = KEYS.flatMap(({ name, otherAgentsDo, setAt }) => {
     const at = setAt(config);
     if (otherAgentsDo === undefined || at === undefined) return [];
-    return problem('unknown-to-others', {
-      at,
-      message: `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${name}: they ${otherAgentsDo}`,
-      remedy: 'let only this agent read it, or remove the key',
-    });
+    const message = `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${name}: they ${otherAgentsDo}`;
+    return formatRemark({ at, message, remedy: 'let only this agent read it, or remove the key' });
   });
-  if (strict && found.length > 0)
-    throw new InvalidConfigError(found.map(asStrict), [], 'the rendered config');
-  return { ...rendered, notes: [...rendered.notes, ...found.map(formatProblem)] };
+  return { ...rendered, notes: [...rendered.notes, ...found] };
 }
 
 /** The rules of the machine that renders. */
@@ -102,13 +89,9 @@ function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
 }
 
 async function renderCniConfig(config: MergedConfig, path: string): Promise<Rendered> {
-  const input = await readCniConfig(path);
+  const input = await readFile(path);
+  if (!('text' in input)) throw cniConfigError(input);
   const cidrs = flatPrefixes(compilePolicy(config, 'IPv4')).map(({ value }) => value.text);
-  const result = withExceptionList(input.text, cidrs);
-  if ('error' in result) {
-    const { error } = result;
-    throw cniConfigError(problemIn(input, 'shape', error, error.message, error.remedy), [input]);
-  }
   const dropped = [...config.nonMasqueradeCIDRs, ...config.masqueradeCIDRs].filter(
     ({ value }) => value.family === 'IPv6',
   ).length;
@@ -116,27 +99,13 @@ async function renderCniConfig(config: MergedConfig, path: string): Promise<Rend
     dropped > 0
       ? [`IPv6 is left out, because an ExceptionList is IPv4 only: ${counted(dropped, 'CIDR')}`]
       : [];
-  return { text: result.text, notes };
+  try {
+    return { text: withExceptionList(input.text, cidrs), notes };
+  } catch (error) {
+    if (!(error instanceof PlacedError)) throw error;
+    throw cniConfigError(problemIn(input, 'shape', error, error.message, error.remedy), [input]);
+  }
 }
-
-async function readCniConfig(path: string): Promise<ConfigFile> {
-  const unreadable = (message: string) =>
-    cniConfigError(fileProblem('unreadable', path, message, 'set --input-file to the CNI config'));
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error: Error) => {
-    throw unreadable(`cannot be read: ${error.message}`);
-  });
-  const stats = await file.stat();
-  if (!stats.isFile()) throw unreadable('is not a regular file');
-  if (stats.size > MAX_CNI_CONFIG_BYTES) throw unreadable('is larger than 256 KiB');
-  const bytes = await file.readFile();
-  const decoded = decodeFile(path, bytes);
-  if (!('text' in decoded)) throw cniConfigError(decoded);
-  // Decoding drops a byte order mark; the output keeps it.
-  return { name: path, text: bytes.toString('utf8') };
-}
-
-const MAX_CNI_CONFIG_BYTES = 256 * 1024;
 
 function cniConfigError(problem: Problem, configFiles: readonly ConfigFile[] = []): InvalidConfigError {
   return new InvalidConfigError([problem], configFiles, 'the CNI config');
