@@ -45,7 +45,7 @@ export const INPUT_FLAGS = {
   filename: flag(
     paths,
     '',
-    'a file, a directory or - to read as check does, instead of --config-dir; may be given several times',
+    'a file, a directory or - to read as check does, instead of --config-dir. The flag may be given several times',
     'f',
   ),
   recursive: flag(boolean, 'false', 'read directories in directories too', 'R'),
@@ -56,14 +56,19 @@ export const CHECK_FLAGS = {
   expect: flag(
     givenPath,
     '',
-    'file of assertions, each a line as --must-masquerade=CIDRS or --must-not-masquerade=CIDRS, and comments behind #; if an assertion is broken, and nothing else is wrong, the exit code is 4',
+    'file of assertions. Each line is --must-masquerade=CIDRS or --must-not-masquerade=CIDRS, and what is behind # is a comment. If an assertion is broken and nothing else is wrong, the exit code is 4',
   ),
   'stdin-name': flag(
     optionalPath,
     '',
-    'with -o github: the file that annotations about standard input are for, such as the template of what is checked; its lines are in the message',
+    'with -o github: the file that annotations about standard input are for, such as the template of what is checked. The message has the line of standard input',
   ),
-  quiet: flag(boolean, 'false', 'as text, print only errors and warnings: nothing if there are none', 'q'),
+  quiet: flag(
+    boolean,
+    'false',
+    'as text, print only errors and warnings, and nothing if there are none',
+    'q',
+  ),
   output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
 
@@ -74,7 +79,7 @@ export const EXPLAIN_FLAGS = {
   from: flag(
     optionalAddress,
     '',
-    'the address that the packets come from; by default any address of which packets are masqueraded',
+    'the address that the packets come from. By default it is any address whose packets are masqueraded',
   ),
   live: flag(
     boolean,
@@ -88,18 +93,18 @@ export const PORTS_FLAGS = {
   to: flag(
     optionalEnd,
     '',
-    'with ADDRESS:PORT: only connections to this destination, an address or an address and port, perhaps of a Service',
+    'with ADDRESS:PORT: list only connections to this destination, which is an address, or an address and a port. It may be that of a Service',
   ),
   of: flag(
     optionalAddress,
     '',
-    'list instead which ports of the node this address holds, by destination: mostly a pod',
+    'list instead which ports of the node this address holds, by destination. Mostly it is the address of a pod',
   ),
   ...OUTPUT_FLAGS,
 } as const;
 
 export const FLEET_FLAGS = {
-  context: flag(anyText('NAME'), '', 'the context of kubectl; by default the current one'),
+  context: flag(anyText('NAME'), '', 'the context of kubectl. By default it is the current one'),
   namespace: flag(anyText('NAME'), 'kube-system', 'the namespace of the agents', 'n'),
   selector: flag(
     anyText('SELECTOR'),
@@ -110,7 +115,7 @@ export const FLEET_FLAGS = {
   'node-selector': flag(
     anyText('SELECTOR'),
     'kubernetes.io/os=linux,type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate',
-    'the labels of the nodes to ask; by default of all that the DaemonSet is for',
+    'the labels of the nodes to ask. By default these are all nodes that the DaemonSet is for',
   ),
   parallel: flag(count, '16', 'how many nodes to ask at a time, each with a process of kubectl'),
   timeout: flag(interval, '20s', 'how long to wait for one answer of kubectl'),
@@ -129,12 +134,12 @@ export const RENDER_FLAGS = {
   'diff-to': flag(
     paths,
     '',
-    'a file, a directory or - to read as check does: print instead which addresses change their verdict if its config files replace those of --filename or --config-dir; may be given several times; exit code 4 if there are any',
+    'a file, a directory or - to read as check does. The command then prints which addresses change their verdict if these config files replace those of --filename or --config-dir. The flag may be given several times. The exit code is 4 if there are any such addresses',
   ),
   live: flag(
     boolean,
     'false',
-    'print instead the rules that the kernel of this node holds, as `nft list table` or `iptables -S` would; no nft is needed',
+    'print instead the rules that the kernel of this node holds, as `nft list table` or `iptables -S` would. This needs no nft',
   ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
 } as const;

@@ -16,7 +16,8 @@ const KERNEL_FLAGS: readonly FlagName[] = [...DATAPLANE_FLAGS, 'sync-timeout'];
 
 export const COMMANDS: Commands = {
   run: command({
-    summary: 'sync, then follow the config files and the kernel until stopped; the default command',
+    summary:
+      'sync, then follow the config files and the kernel until it is stopped; this is the default command',
     own: {},
     uses: Object.keys(FLAGS) as FlagName[],
     examples: {
@@ -32,15 +33,15 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. The default is --config-dir, read as the agent reads it. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. If the manifests have workloads of the agent, each is checked by itself: with its own arguments, except those that the command line has, and with the config files that kubelet gives it. The exit code is 3 if there is an error, or nothing to check, and 4 if with --expect only assertions are broken.',
+      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. If there is no PATH, the command reads --config-dir as the agent does. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. If the manifests have workloads of the agent, each is checked by itself, with its own arguments, except those that the command line has, and with the config files that kubelet gives it. The exit code is 3 if there is an error, or nothing to check, and 4 if only assertions of --expect are broken.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: [...CONFIG_FLAGS, 'to-ports'],
     examples: {
       'check --expect=assertions.txt config-custom.yaml config-reconciled.yaml':
-        'before you apply them: find mistakes, and test what they do to addresses',
-      'check --strict -R -o github manifests': 'in a pipeline: annotations on the lines of a pull request',
-      'check --enable-ipv6 -': 'the output of `kubectl get configmap -o yaml` on standard input',
+        'find mistakes before you apply them, and test what they do to addresses',
+      'check --strict -R -o github manifests': 'in a pipeline: annotate the lines of a pull request',
+      'check --enable-ipv6 -': 'check the output of `kubectl get configmap -o yaml` on standard input',
     },
     asksAgent: ({ filename }, operands) => filename.length + operands.length === 0,
     load: async () => (await import('./check.ts')).check,
@@ -52,10 +53,10 @@ export const COMMANDS: Commands = {
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
       'explain 10.1.2.3 172.16.0.0/12':
-        'what the config says of an address, and of a range, which is cut where another entry decides',
-      'explain -f manifests -R 10.1.2.3': 'what the ConfigMaps in a directory would say',
+        'say what the config does with an address, and with a range, which is cut where another entry decides',
+      'explain -f manifests -R 10.1.2.3': 'say what the ConfigMaps in a directory would do',
       'explain --live 10.1.2.3 169.254.169.254':
-        'on a node: whether the kernel agrees, and whether a foreign rule interferes',
+        'on a node: also say whether the kernel agrees, and what else does NAT',
     },
     asksAgent: () => true,
     load: async () => (await import('./explain/explain.ts')).explain,
@@ -63,12 +64,12 @@ export const COMMANDS: Commands = {
   diff: command({
     summary: 'show what a sync would change in the kernel now',
     details:
-      'Changes nothing. Below the rules are the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
+      'The command changes nothing. Below the rules it prints the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
     own: DIFF_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
-      diff: 'on a node, with the flags of its agent unless others are given',
-      'diff -f manifests/ip-masq.yaml': 'what another config would change',
+      diff: 'on a node, with the flags of its agent unless you give others',
+      'diff -f manifests/ip-masq.yaml': 'see what another config would change',
     },
     asksAgent: () => true,
     load: async () => (await import('./diff.ts')).diff,
@@ -81,8 +82,8 @@ export const COMMANDS: Commands = {
       'render --format=config --flatten':
         'for a program that reads one file and does not know masqueradeCIDRs',
       'render -R -f main/manifests --diff-to=manifests':
-        'for a pull request, with the main branch in another directory: what happens to packets after it',
-      'render --live': 'on a node that has no nft: what the kernel holds',
+        'for a pull request, with the main branch in another directory: see what it changes for packets',
+      'render --live': 'on a node that has no nft: see what the kernel holds',
     },
     asksAgent: () => true,
     load: async () => (await import('./render/render.ts')).render,
@@ -91,7 +92,7 @@ export const COMMANDS: Commands = {
     summary:
       'check the node for what breaks masquerading: connections that others decide, missing tools, capabilities, settings',
     details:
-      'Changes nothing. The exit code is 0 if nothing is found, 3 if the config is invalid, and 4 if something else is found.',
+      'The command changes nothing. The exit code is 0 if it finds nothing, 3 if the config is invalid, and 4 if it finds something else.',
     own: OUTPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
@@ -105,7 +106,7 @@ export const COMMANDS: Commands = {
     summary:
       'say what the agent on this node does: version, dataplane, config, last sync, rules in sync or not',
     details:
-      'Asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 3 if its config is invalid, and 4 if its rules are not in sync.',
+      'The command asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 1 if no agent answers, 3 if its config is invalid, and 4 if its rules are not in sync.',
     own: OUTPUT_FLAGS,
     examples: {
       status: 'in the pod of the agent',
@@ -116,14 +117,14 @@ export const COMMANDS: Commands = {
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:
-      'Reads connection tracking over netlink, and changes nothing. Each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods), for each destination and its port: if all are in use, new connections to it fail. With ADDRESS:PORT of the node it says who is behind it, and to where: a port is unique only with its destination.',
+      'The command reads connection tracking over netlink, and changes nothing. For each destination and its port, each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods). If all of these are in use, new connections to the destination fail. If you give an ADDRESS:PORT of the node, the command says which pods are behind it, and to which destinations they are connected, because a port is unique only with its destination.',
     operands: '[ADDRESS:PORT] [PROTOCOL]',
     own: PORTS_FLAGS,
     uses: ['to-ports'],
     examples: {
       ports: 'on a node, with the flags of its agent',
-      'ports 192.0.2.1:40001 tcp': 'which pods are behind this address and port now',
-      'ports --of=10.244.1.2': 'which ports this pod holds',
+      'ports 192.0.2.1:40001 tcp': 'see which pods are behind this address and port now',
+      'ports --of=10.244.1.2': 'see which ports this pod holds',
     },
     asksAgent: ({ of }, operands) => of === undefined && operands.length === 0,
     load: async () => (await import('./ports.ts')).ports,
@@ -131,11 +132,11 @@ export const COMMANDS: Commands = {
   cleanup: command({
     summary: "remove all of the agent's rules: both families, both iptables modes, nftables",
     details:
-      'Succeeds if there is nothing to remove. Refuses while an agent runs on this node, which would write the rules again: stop it first.',
+      'The command succeeds if there is nothing to remove. It refuses while an agent runs on this node, because the agent would write the rules again. Stop the agent first.',
     own: CLEANUP_FLAGS,
     uses: ['masq-chain', 'state-dir', 'sync-timeout'],
     examples: {
-      'cleanup --dry-run': 'what it would remove',
+      'cleanup --dry-run': 'see what it would remove',
       cleanup: 'after the DaemonSet is deleted',
       'cleanup --masq-chain=OLD-NAME': 'if the agent used another chain',
     },
@@ -145,14 +146,15 @@ export const COMMANDS: Commands = {
   fleet: command({
     summary: 'ask the agents of all nodes through kubectl: status, doctor, diff, explain or ports',
     details:
-      "Runs on an operator's machine, with the rights and the config of its kubectl, also as a plugin of it: kubectl ip-masq COMMAND. ports without an address names the destinations for which ports run out first, on whichever node. Equal answers are one group, the smallest first, and the numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 without an agent or an answer, else 3 if its config is invalid, else 4 if something was found, else 0.",
+      "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. If ports has no address, it names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0.",
     operands: 'COMMAND [ADDRESS…]',
     own: FLEET_FLAGS,
     examples: {
       'fleet status --context=prod --node-selector=pool=edge':
-        'which nodes of a pool differ from the others, and how',
-      'fleet explain --live 10.1.2.3': 'what each node does with packets to the address',
-      'fleet ports 192.0.2.1:40001 tcp': 'which pods are behind it, asked of the node that has the address',
+        'see which nodes of a pool differ from the others, and how',
+      'fleet explain --live 10.1.2.3': 'see what each node does with packets to the address',
+      'fleet ports 192.0.2.1:40001 tcp':
+        'see which pods are behind it; fleet asks the node that has the address',
     },
     load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),

@@ -45,18 +45,18 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
-    `if there is no config file: leave not only RFC 1918 unmasqueraded, but also ${OTHER_RESERVED_RANGES.map(({ prefix }) => prefix.text).join(', ')}`,
+    `if there is no config file: masquerade no traffic to these ranges either, besides RFC 1918: ${OTHER_RESERVED_RANGES.map(({ prefix }) => prefix.text).join(', ')}`,
   ),
   'enable-ipv6': policy(boolean, 'false', 'keep rules for IPv6 too'),
   'enable-ipv4': policy(
     boolean,
     'true',
-    'keep rules for IPv4; false, together with --enable-ipv6, is for a cluster of IPv6 alone: an IPv4 CIDR is then an error',
+    'keep rules for IPv4. Set this to false, together with --enable-ipv6, in a cluster of IPv6 alone; an IPv4 CIDR is then an error',
   ),
   'resync-interval': daemon(
     interval,
     '60',
-    'time between two checks of the config files and the kernel if nothing changes: seconds, or a Go duration; resyncInterval in a config file overrides it',
+    'time between two checks of the config files and the kernel if nothing changes, in seconds or as a Go duration. resyncInterval in a config file overrides it',
   ),
   'random-fully': dataplane(
     protocols,
@@ -66,27 +66,27 @@ export const FLAGS = {
   'to-ports': dataplane(
     portRanges,
     '',
-    'source ports for masqueraded TCP, UDP and SCTP connections, such as 10000-29999,32768-51819; every port is equally likely. Without it, the kernel chooses from 1024-65535, but from 600-1023 in place of a port from 512 to 1023, and from 1-511 in place of a lower one. With it, connections from ports below 1024 get these ports too, those of the node itself as well unless masqueradeFromCIDRs lists only pods: NFS servers that ask for such a port then refuse mounts',
+    'source ports for masqueraded TCP, UDP and SCTP connections, such as 10000-29999,32768-51819. Every port is equally likely. Without this flag, the kernel chooses from 1024-65535, but from 600-1023 in place of a port from 512 to 1023, and from 1-511 in place of a lower one. With this flag, masqueraded connections from ports below 1024 get these ports too, so a server that demands such a port refuses them',
   ),
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
     'auto',
-    'where the kernel keeps the rules: a chain of iptables, or a table of nftables, in which a packet costs the same with any number of CIDRs. auto: nftables if kube-proxy uses it, or if iptables cannot work on the node, else iptables; the agent asks again at each sync, and moves its rules if the answer is another one',
+    'where the kernel keeps the rules: in a chain of iptables, or in a table of nftables, in which a packet costs the same with any number of CIDRs. auto: in nftables if kube-proxy uses it or if iptables cannot work on the node, else in iptables. The agent asks again at each sync, and moves its rules if the answer has changed',
   ),
   'iptables-mode': dataplane(
     choice('auto', 'nft', 'legacy'),
     'auto',
-    'kernel API that iptables uses; auto: the one that kubelet uses, else nft, or legacy if it holds more rules in nat',
+    'kernel API that iptables uses. auto: the one that kubelet uses. If the node has no chains of kubelet: nft, or legacy if legacy holds more rules in nat',
   ),
   'invalid-packets': policy(
     choice(...INVALID_PACKETS),
     'count',
-    'what to do with packets that connection tracking refuses, as after an entry has expired, and that would leave with the address of a pod. count: in a metric; drop: drop them too (masqueradeFromCIDRs must list the ranges of pods); off: no rules for them. Only in nftables',
+    'what to do with packets that connection tracking refuses, such as those of a connection whose entry has expired, and that would leave with the address of a pod. count: count them in a metric. drop: also drop them, for which masqueradeFromCIDRs must list the ranges of pods. off: have no rules for them. This works only in nftables',
   ),
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
     'report',
-    'connections that keep an old verdict after the start or a change. report: log and count them; delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict; off: never read conntrack, so that connections about which another program decides, and the use of source ports, are not known either. Needs netlink',
+    'what to do with connections that keep an old verdict after the start or a change. report: log and count them. delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict. off: never read conntrack; then the agent also does not know about which connections another program decides, and how many source ports are in use. This needs netlink',
   ),
   'cidr-limit': policy(
     count,
@@ -96,75 +96,75 @@ export const FLAGS = {
   'cidr-limit-max': policy(
     count,
     String(DEFAULT_LIMITS.cidrLimitMax),
-    'maximum number of CIDRs in any config file, and in all config files together; no cidrLimit may exceed it; more CIDRs need more memory',
+    'maximum number of CIDRs in any config file, and in all config files together. No cidrLimit may exceed it. More CIDRs need more memory',
   ),
   strict: policy(boolean, 'false', 'treat warnings as errors'),
   'require-file': policy(
     configFileNames,
     '',
-    'names of config files that must be there, such as ip-masq-operator; if one is missing, that is an error in the config',
+    'names of config files that must be there, such as ip-masq-operator. If one is missing, the config has an error',
   ),
   'must-not-masquerade': policy(
     assertions,
     '',
-    'assertion: if the config masquerades any address of these CIDRs, that is an error; for what must be inside, such as ranges of pods, not for Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
+    "assertion: it is an error if the config masquerades any address of these CIDRs. Use it for ranges that must see the pod's address, such as those of pods, but not for Services. `10.0.0.0/8 from 10.244.0.0/16` is about packets from one range",
   ),
   'must-masquerade': policy(
     assertions,
     '',
-    'assertion: if the config does not masquerade an address of these CIDRs, that is an error. `8.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
+    'assertion: it is an error if the config leaves any address of these CIDRs unmasqueraded. `8.0.0.0/8 from 10.244.0.0/16` is about packets from one range',
   ),
   'on-invalid-config': daemon(
     choice('exit', 'keep'),
     'exit',
-    'exit: end with exit code 3. keep: go on, report it, and keep the last valid config or the rules of an earlier run; without either, and with --once, the agent ends in any case',
+    'exit: end with exit code 3. keep: report it, and go on with the last valid config or the rules of an earlier run. If there is neither, and with --once, the agent ends in any case',
   ),
   'state-dir': daemon(
     optionalPath,
     '',
-    'directory that outlives the pod and a reboot, in which the agent keeps the config files of the last valid config. If the config is invalid at a start and the node has no rules of the agent, as after a reboot, the agent writes those of the last valid config before it ends; with --on-invalid-config=keep it goes on with that config. Empty: nothing is kept',
+    'directory in which the agent keeps the config files of the last valid config. The directory must outlive the pod and a reboot. If the config is invalid at a start, and the node has no rules of the agent, as after a reboot, the agent writes the rules of the last valid config before it ends. With --on-invalid-config=keep it goes on with that config. If the flag is empty, nothing is kept',
   ),
   'vanished-grace': daemon(
     grace,
     '15m',
-    'how long the last text of a config file that has vanished still applies, at most until the agent restarts; a file that contained only {} leaves nothing behind. 0: not at all',
+    'how long the last text of a config file that has vanished still applies, but at most until the agent restarts. A file that contained only {} leaves nothing behind. 0: the text does not apply any more',
   ),
   'accept-masqueraded': dataplane(
     cidrList,
     '',
-    'ranges of pods that the config, or another program such as an egress gateway, masquerades on purpose, such as 10.244.0.0/16: the agent and doctor do not warn of routes that lead there, and do not count connections from there that are treated otherwise than the config says',
+    'ranges of pods, such as 10.244.0.0/16, that are masqueraded on purpose, by the config or by another program such as an egress gateway. The agent and doctor do not warn of routes that lead there. They do not count connections from there that the kernel treats otherwise than the config says',
   ),
   'sync-timeout': daemon(
     interval,
     '30s',
-    'how long a sync may take, with all its retries while the kernel or the xtables lock is busy, and how long one tool may run',
+    'how long a sync may take, with all its retries while the kernel or the xtables lock is busy. One tool may run for as long',
   ),
   once: daemon(boolean, 'false', 'sync once and exit'),
   'cleanup-on-exit': daemon(boolean, 'false', 'remove the rules when SIGTERM or SIGINT ends the agent'),
   'metrics-bind-address': daemon(
     bindAddress,
     '127.0.0.1:9614',
-    'address of the server for metrics, probes and status pages; empty for no server, without which the probes of a pod fail',
+    'address of the server for metrics, probes and status pages. If it is empty, there is no server, and the probes of a pod fail',
   ),
   'scrape-bind-address': daemon(
     bindAddress,
     '',
-    'address of a second server that serves only /metrics, for a Prometheus on another node; empty for no server',
+    'address of a second server that serves only /metrics, for a Prometheus on another node. If it is empty, there is no second server',
   ),
   'log-format': daemon(
     choice('auto', 'text', 'json'),
     'auto',
-    'text for people, json for machines; auto is text if standard error is a terminal, else json',
+    'text is for people, json for machines. auto is text if standard error is a terminal, else json',
   ),
   v: daemon(
     count,
     '2',
-    'verbosity as in klog: 3 also logs syncs that change nothing, 5 also logs the input of iptables-restore, or what nft would read to do the same',
+    'verbosity as in klog. 3 also logs syncs that change nothing. 5 also logs the input of iptables-restore, or what nft would read to do the same',
   ),
   'termination-log': daemon(
     path,
     '/dev/termination-log',
-    'file for the reason of a failure; written only if it exists',
+    'file to which the agent writes the reason of a failure, if the file exists',
   ),
 } as const satisfies Readonly<Record<string, AgentFlag>>;
 

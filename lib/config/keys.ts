@@ -10,7 +10,7 @@ import type { Node } from './yaml.ts';
  */
 export const KEYS = [
   cidrListKey('nonMasqueradeCIDRs', {
-    title: 'Destinations that count as inside',
+    title: "Destinations that see the pod's address",
     description:
       "Traffic to these networks keeps the pod's address. The lists of all config files are joined.",
     examples: [['10.0.0.0/8', '172.16.0.0/12', 'fd00::/8']],
@@ -18,7 +18,7 @@ export const KEYS = [
     onPage: 'never',
   }),
   cidrListKey('masqueradeCIDRs', {
-    title: 'Exceptions inside nonMasqueradeCIDRs',
+    title: 'Exceptions from nonMasqueradeCIDRs',
     description:
       'Traffic to these networks is masqueraded although a wider entry of nonMasqueradeCIDRs contains them. The longest prefix decides.',
     examples: [['10.20.0.0/16']],
@@ -27,21 +27,21 @@ export const KEYS = [
   cidrListKey('masqueradeFromCIDRs', {
     title: 'Whose packets are masqueraded',
     description:
-      'Only packets from these networks are masqueraded, such as the ranges of the pods; packets from elsewhere keep their address. The lists of all config files are joined. A family of which no network is listed is not limited.',
+      'Only packets from these networks, such as the ranges of the pods, are masqueraded. Packets from elsewhere keep their address. The lists of all config files are joined. If the lists have no network of a family, that family is not limited.',
     examples: [['10.244.0.0/16', 'fd00:10:244::/56']],
     otherAgentsDo: 'masquerade packets from anywhere',
   }),
   cidrListKey('nonMasqueradeFromCIDRs', {
     title: 'Whose packets are never masqueraded',
     description:
-      'Packets from these networks keep their address, whatever their destination, such as those of pods that have routable addresses. With masqueradeFromCIDRs, the longest prefix decides. The lists of all config files are joined.',
+      'Packets from these networks, such as those of pods that have routable addresses, keep their address, whatever their destination. With masqueradeFromCIDRs, the longest prefix decides. The lists of all config files are joined.',
     examples: [['10.245.0.0/16', 'fd00:10:245::/56']],
     otherAgentsDo: 'masquerade packets from there like all others',
   }),
   addressListKey('masqueradeAddresses', {
     title: 'Node addresses for destinations',
     description:
-      "Masqueraded traffic to a destination leaves with the node's own address inside a range, for nodes with several addresses. The longest destination decides. On a node without an address in the range, the traffic is masqueraded as elsewhere. The lists of all config files are joined; a destination with two ranges is an error.",
+      'For nodes with several addresses: masqueraded traffic to the destination leaves with that address of the node that is in the range. The longest destination decides. If the node has no address in the range, the kernel chooses one. The lists of all config files are joined. If a destination has two ranges, that is an error.',
     examples: [[{ destination: '0.0.0.0/0', address: '198.51.100.0/24' }]],
     otherAgentsDo: 'masquerade with the address that the kernel chooses',
   }),
@@ -64,7 +64,7 @@ export const KEYS = [
   durationKey('resyncInterval', {
     title: 'Time between two checks',
     description:
-      'How often the agent compares the config files with the kernel if no file changes: a Go duration from 100ms to 576h. Overrides --resync-interval. All config files that set it must agree.',
+      'How often the agent compares the config files with the kernel if no file changes. This is a Go duration from 100ms to 576h. Overrides --resync-interval. All config files that set it must agree.',
     examples: ['60s', '1m30s', '500ms'],
     // The page shows the interval in use.
     onPage: 'never',

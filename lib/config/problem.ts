@@ -48,24 +48,26 @@ export const CONFLICT_KINDS = {
     'Config files disagree on whether link-local traffic is masqueraded, in `masqLinkLocal` or `masqLinkLocalIPv6`; true wins.',
   ),
   'link-local-entry': warning(
-    'An entry contradicts the merged boolean: 169.254.0.0/16 or fe80::/10 in `masqueradeCIDRs` has no effect; an entry of `nonMasqueradeCIDRs` that contains such a range wins.',
+    'An entry contradicts the merged boolean. 169.254.0.0/16 or fe80::/10 in `masqueradeCIDRs` has no effect. An entry of `nonMasqueradeCIDRs` that contains such a range wins.',
   ),
   'opposite-nested': info(
-    'An entry is inside one of the opposite list from another config file; the longest prefix decides.',
+    'An entry lies within one of the opposite list from another config file; the longest prefix decides.',
   ),
   'limits-others': info(
-    'One config file has `masqueradeFromCIDRs`, another does not; its ranges limit what all files ask for.',
+    'One config file has `masqueradeFromCIDRs`, and another does not. The ranges of the one limit what all files ask for.',
   ),
-  'address-unused': info('Nothing is masqueraded in a destination of `masqueradeAddresses`.'),
+  'address-unused': info(
+    'Nothing is masqueraded in a destination of `masqueradeAddresses`, so its range has no effect.',
+  ),
   duplicate: info('A network is listed twice in the same list.'),
   covered: info(
-    'An entry is inside a wider one of the same list (in `masqueradeAddresses`, one with the same range).',
+    'An entry lies within a wider one of the same list (in `masqueradeAddresses`, one with the same range).',
   ),
 };
 
 /**
- * Kinds of what the checks find. `inside` in a name or a message is what users say for addresses with the verdict
- * `not_masqueraded`: their packets keep the address of the pod.
+ * Kinds of what the checks find. `inside` in a name stands for addresses with the verdict `not_masqueraded`: they see the address
+ * of the pod.
  */
 const CHECK_KINDS = {
   'nothing-inside': warning('Every address of a family is masqueraded, except link-local.'),

@@ -35,9 +35,10 @@ export const FINDING_MEANING = {
   'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'taken-ports': '--to-ports holds ports on which other packets come to the node',
-  'invalid-packets': 'packets that connection tracking refuses are to be dropped, but are not',
+  'invalid-packets': 'packets that connection tracking refuses should be dropped, but are not',
   'conntrack-full': 'connection tracking has hardly any room for new connections',
-  'forwarding-off': 'the kernel does not forward packets that come in by links to pods, or to the outside',
+  'forwarding-off':
+    'the kernel does not forward packets that come in by links to pods, or from other networks',
   'uplink-address':
     'masqueraded packets leave by the default route with another address than its source, or with none',
   'not-read': 'the doctor could not read something',

@@ -32,7 +32,7 @@ export async function forwardingFindings(
     findings.push({
       kind: 'forwarding-off',
       family,
-      message: `the kernel does not forward packets${which}: pods cannot reach the outside, or get no answer`,
+      message: `the kernel does not forward packets${which}: pods cannot reach other networks, or get no answer from there`,
       evidence: off.map((name) => `${name} = 0`),
       remedy: `${first}set ${mend.join(', ')} in /etc/sysctl.d of the node, and load it`,
     });

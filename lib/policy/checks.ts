@@ -58,8 +58,8 @@ function nothingInside(
   const topics = LEFT_ALONE[family].map(({ topic }) => topic).join(' and ');
   const cause =
     configFileNames.length > 0
-      ? `the config files leave no ${family} range inside`
-      : `there is no config file, and ${family} has no default range inside`;
+      ? `the config files exclude no ${family} range from masquerading`
+      : `there is no config file, and no ${family} range is excluded by default`;
   const [pods, all] = family === 'IPv4' ? ['10.244.0.0/16', '0.0.0.0/0'] : ['"fd00:10:244::/56"', '"::/0"'];
   return {
     kind: 'nothing-inside',
@@ -82,9 +82,9 @@ function everythingInside(policy: Policy, segments: readonly Segment[]): CheckPr
   return {
     kind: 'everything-inside',
     message: isInside
-      ? `all ${family} addresses are inside: nothing is masqueraded`
-      : `nonMasqueradeFromCIDRs leaves no ${family} source over: nothing is masqueraded`,
-    remedy: 'no action is needed if this is intended: the outside must have a route back to the pods',
+      ? `the config excludes all ${family} addresses from masquerading, so nothing is masqueraded`
+      : `nonMasqueradeFromCIDRs leaves no ${family} source, so nothing is masqueraded`,
+    remedy: 'no action is needed if this is intended and every destination has a route back to the pods',
     ...(widest && { at: widest.origin }),
   };
 }

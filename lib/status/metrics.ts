@@ -51,7 +51,7 @@ export const METRICS = {
   ),
   lock_wait_seconds_total: counter(
     [],
-    'Time lost to a busy kernel or xtables lock: failed attempts and the pauses after them. Not included: the wait, up to a second, of an iptables command that then gets the lock.',
+    'Time lost to a busy kernel or xtables lock, in failed attempts and the pauses after them. This does not include the wait, up to a second, of an iptables command that then gets the lock.',
   ),
   sync_retries_total: counter(
     ['reason'],
@@ -67,7 +67,7 @@ export const METRICS = {
   ),
   rules_out_of_sync: gauge(
     [],
-    "1 if the kernel has not held the agent's rules for 5 seconds, until it has held them for 5 seconds; else 0. Either a repair fails or takes long, or they cannot be read, or another program changes them so often that no sync finds them as they must be.",
+    "1 if the kernel has not held the agent's rules for 5 seconds, until it has held them for 5 seconds; else 0. If it is 1, a repair fails or takes long, the rules cannot be read, or another program changes them so often that no sync finds them as they must be.",
   ),
   netlink_active: gauge(
     [],
@@ -83,7 +83,7 @@ export const METRICS = {
   ),
   vanished_config_files: gauge(
     [],
-    'Config files that are gone, and whose last texts apply until --vanished-grace ends.',
+    'Config files that are gone, but whose last texts still apply until --vanished-grace ends.',
   ),
   last_valid_config_kept: gauge(
     [],
@@ -114,7 +114,7 @@ export const METRICS = {
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
-    'Ranges of masqueradeAddresses by how many addresses of the node they hold that are equally good: none, one or several. With none, the kernel chooses the address, which may be the wrong one; of several the lowest is used, and a lower one that comes is used at once. Present only while a config lists any.',
+    'Ranges of masqueradeAddresses by how many addresses of the node they hold that are equally good: none, one or several. If there is none, the kernel chooses the address, which may be the wrong one. If there are several, the agent uses the lowest, and a lower one as soon as it comes. Present only while a config lists any range.',
   ),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
   masqueraded_pod_routes: gauge(
@@ -123,15 +123,15 @@ export const METRICS = {
   ),
   flows_against_policy: gauge(
     ['family', 'verdict', 'since'],
-    'Connections of pods that the kernel treats otherwise than the policy asks, by what happens to them: masqueraded, not_masqueraded, or other_address (masqueraded with another address than masqueradeAddresses asks for, or with an address that the node does not have); and by whether they began before the last change of the agent, so that they keep what they began with, or after it, so that another program decides. Counted after each change, every five minutes, and at SIGHUP. Absent with --stale-flows=off, and if conntrack is not read.',
+    'Connections of pods that the kernel treats otherwise than the policy asks. The verdict is what happens to them: masqueraded, not_masqueraded, or other_address (masqueraded with another address than masqueradeAddresses asks for, or with an address that the node does not have). Those that began before the last change of the agent keep what they began with; about those that began after it, another program decides. Counted after each change, every five minutes, and at SIGHUP. Absent with --stale-flows=off, and if conntrack is not read.',
   ),
   port_usage_ratio: gauge(
     ['family'],
-    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1; at 1 new connections to it fail. Counted every five minutes; absent as ip_masq_agent_flows_against_policy is.',
+    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1. At 1, new connections to it fail. Counted every five minutes. Absent when ip_masq_agent_flows_against_policy is.',
   ),
   conntrack_usage_ratio: gauge(
     [],
-    'Share of the entries of connection tracking that are in use, from 0 to 1; at 1 new connections fail. Read at each scrape; absent if connection tracking is not loaded.',
+    'Share of the entries of connection tracking that are in use, from 0 to 1. At 1, new connections fail. Read at each scrape. Absent if connection tracking is not loaded.',
   ),
   conntrack_drops_total: counter(
     [],
@@ -139,7 +139,7 @@ export const METRICS = {
   ),
   masqueraded_connections_total: counter(
     ['family'],
-    'New connections that are masqueraded. The kernel counts these, and what is left alone, from zero when the agent writes rules.',
+    'New connections that are masqueraded. The kernel counts from zero when the agent writes the rules.',
   ),
   not_masqueraded_connections_total: counter(
     ['family', 'file'],
@@ -147,11 +147,11 @@ export const METRICS = {
   ),
   connections_from_elsewhere_total: counter(
     ['family'],
-    'New connections that are left alone because of where they come from: masqueradeFromCIDRs does not list it, or nonMasqueradeFromCIDRs does. Present only while one of them lists any; if it grows where masqueradeFromCIDRs is set and pods send packets, a range of pods may be missing.',
+    'New connections that are not masqueraded because of their source: masqueradeFromCIDRs does not list it, or nonMasqueradeFromCIDRs does. Present only while one of them lists any range. If the counter grows and only masqueradeFromCIDRs is set, a range of pods may be missing there.',
   ),
   invalid_packets_total: counter(
     ['family'],
-    'Packets that connection tracking refuses or does not track and that would leave with the address of a pod, dropped with --invalid-packets=drop. Present only if the rules are in nftables, and not with off.',
+    'Packets that connection tracking refuses or does not track, and that would leave with the address of a pod. With --invalid-packets=drop they are dropped. Present only if the rules are in nftables, and not with --invalid-packets=off.',
   ),
   invalid_packets_not_dropped: gauge(
     [],

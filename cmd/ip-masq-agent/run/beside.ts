@@ -57,8 +57,6 @@ export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
     await readPodRoutes(parts);
   }, notices.log);
   watchOwnAddresses(parts, flows);
-  if (flags['to-ports'].length > 0 && policiesInKernel(agent.state).some(({ from }) => from.length === 0))
-    notices.log.info(NODE_PORTS);
   return [
     kernelWatch(parts),
     readsFlows(flags, flows),
@@ -177,6 +175,3 @@ export function leftoverOptions({ flags, agent, notices, host }: Parts) {
   const others = agent.state.dataplane?.hearsChanges ? host : silentHost(flags);
   return { dataplane: dataplaneOptions(flags), host: others, agent, notices, signal: stopSignal };
 }
-
-const NODE_PORTS =
-  "--to-ports also changes the ports of the node's own connections to the outside, such as mounts of NFS from ports below 1024; to leave these alone, list the ranges of pods in masqueradeFromCIDRs";
