@@ -32,7 +32,7 @@ REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 
 # By default Node.js leaves one core idle. Tests of a kernel often wait for it: two files per core keep all cores busy.
 # Most files and their helpers load the same modules: the cache keeps these compiled.
-RUN_TESTS := NODE_COMPILE_CACHE=$(CURDIR)/bin/compile-cache node --test --test-timeout=120000 \
+RUN_TESTS := NODE_COMPILE_CACHE=$(CURDIR)/bin/compile-cache build/run-tests.sh --test-timeout=120000 \
 	--test-concurrency=$(shell expr 2 '*' $$(nproc)) $(if $(SEED),--import=./test/lab/runs.ts)
 
 FIND_UNUSED := knip --no-progress --no-config-hints

@@ -36,7 +36,7 @@ describe('Prometheus', { concurrency: true }, () => {
       '--invalid-packets=drop',
       `--state-dir=${node.dir}`,
     );
-    await using prometheus = await watch(node);
+    await using prometheus = await watch(node, agent);
     // The agent counts flows and ports a moment after it begins to serve.
     await eventually(
       async () => (await prometheus.query(`${METRIC_PREFIX}port_usage_ratio`)).length > 0,
@@ -82,7 +82,7 @@ describe('Prometheus', { concurrency: true }, () => {
       'ip-masq-y': 'masqLinkLocal: false\n',
     });
     const agent = await start(node);
-    await using prometheus = await watch(node);
+    await using prometheus = await watch(node, agent);
     let flushed = performance.now();
     await fires(
       prometheus,
@@ -107,7 +107,7 @@ describe('Prometheus', { concurrency: true }, () => {
     await using node = await createNode();
     await node.volume({ 'ip-masq-x': INSIDE });
     const agent = await start(node, '--resync-interval=1h');
-    await using prometheus = await watch(node);
+    await using prometheus = await watch(node, agent);
     await fires(prometheus, [{ name: 'IpMasqAgentRulesNotInPlace', labels: CRITICAL }]);
     await stop(agent);
   });
@@ -116,7 +116,7 @@ describe('Prometheus', { concurrency: true }, () => {
     await using node = await createNode();
     const volume = await node.volume({ 'ip-masq-x': INSIDE });
     const agent = await start(node);
-    await using prometheus = await watch(node);
+    await using prometheus = await watch(node, agent);
     const rules = await node.chain();
     await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' });
     assert.deepEqual(await agent.ended, { code: 3, signal: null });
@@ -128,7 +128,7 @@ describe('Prometheus', { concurrency: true }, () => {
     await using node = await createNode();
     const volume = await node.volume({ 'ip-masq-x': INSIDE });
     const agent = await start(node, '--on-invalid-config=keep', '--must-not-masquerade=10.1.0.0/24');
-    await using prometheus = await watch(node);
+    await using prometheus = await watch(node, agent);
     await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
     await fires(prometheus, [{ name: 'IpMasqAgentConfigRefused', labels: CRITICAL }]);
     await stop(agent);
@@ -152,11 +152,14 @@ async function stop(agent: RunningAgent): Promise<void> {
 }
 
 /** Waits until the agent has been scraped, and is known to the rules too. */
-async function watch(node: NodeLab): Promise<Prometheus> {
-  const prometheus = await startPrometheus(node.box, {
-    scrape: [ADDRESS],
-    rules: [hurriedRules(), stateRules()],
-  });
+async function watch(node: NodeLab, agent: RunningAgent): Promise<Prometheus> {
+  await using stack = new AsyncDisposableStack();
+  const prometheus = stack.use(
+    await startPrometheus(node.box, {
+      scrape: [ADDRESS],
+      rules: [hurriedRules(), stateRules()],
+    }),
+  );
   let trouble: readonly string[] = [];
   await eventually(
     async () => {
@@ -169,8 +172,9 @@ async function watch(node: NodeLab): Promise<Prometheus> {
       ];
       return scraped && firing.length === 0;
     },
-    () => `a scrape of the agent: ${trouble.join('; ')}`,
+    () => `a scrape of the agent: ${trouble.join('; ')}; it has logged ${agent.log()}`,
   );
+  stack.move();
   return prometheus;
 }
 
