@@ -88,6 +88,6 @@ const REPORTS: Readonly<
   text: (report, flags) =>
     `${flags.quiet ? '' : mergedTexts(report, keptFamilies(flags))}${textReport(report, wantsColour(STDOUT), flags.quiet)}`,
   json: jsonReport,
-  github: (report, flags) => githubReport(report, flags['stdin-name']),
+  github: githubReport,
   sarif: (report) => sarifReport(report, buildInfo().version),
 };

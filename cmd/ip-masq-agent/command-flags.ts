@@ -58,11 +58,6 @@ export const CHECK_FLAGS = {
     '',
     'file of assertions. Each line is --must-masquerade=CIDRS or --must-not-masquerade=CIDRS, and what is behind # is a comment. If an assertion is broken and nothing else is wrong, the exit code is 4',
   ),
-  'stdin-name': flag(
-    optionalPath,
-    '',
-    'with -o github: the file that annotations about standard input are for, such as the template of what is checked. The message has the line of standard input',
-  ),
   quiet: flag(
     boolean,
     'false',

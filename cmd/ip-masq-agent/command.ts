@@ -105,15 +105,7 @@ export type Commands = Readonly<Record<string, Command>>;
 export function commandNamed(name: string, commands: Commands): Command {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command !== undefined) return command;
-  const near = meantFlag(name) ?? nearest(name, Object.keys(commands));
+  const near = nearest(name, Object.keys(commands));
   const hint = near === undefined ? 'see --help' : `did you mean ${near}?`;
   throw new UsageError(`unknown command ${quote(name)}: ${hint}`);
-}
-
-/** The flag that a word is if its dashes are put right, as text; undefined if there is none. */
-export function meantFlag(word: string): string | undefined {
-  const text = word.replace(/^[\p{Dash}\p{Quotation_Mark}]+|\p{Quotation_Mark}+$/gu, '');
-  const [name = '', value] = text.split(/[= ](.*)/su);
-  if (!Object.hasOwn(FLAGS, name)) return undefined;
-  return quote(value === undefined ? `--${name}` : `--${name}=${value}`);
 }

@@ -1,6 +1,6 @@
 import { quote } from '../../lib/text/escape.ts';
 import { nearest } from '../../lib/text/nearest.ts';
-import { type CommandLine, commandNamed, meantFlag } from './command.ts';
+import { type CommandLine, commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';
 import { boolean } from './flag-kinds.ts';
@@ -93,8 +93,7 @@ function checkedText({ word, name, text, next = '' }: GivenFlag): string {
   const takes = takesValue(name);
   if (takes === undefined) {
     const near = nearest(name, [...ALL_FLAGS.keys()]);
-    const meant = meantFlag(word) ?? (near && `--${near}`);
-    const hint = meant === undefined ? 'see --help' : `did you mean ${meant}?`;
+    const hint = near === undefined ? 'see --help' : `did you mean --${near}?`;
     throw new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
   }
   if (!takes && !word.includes('=') && /^(?:true|false)$/i.test(next))
@@ -118,11 +117,8 @@ function takesValue(name: string): boolean | undefined {
 function checkCommandLine(name: string, operands: readonly string[], flagTexts: FlagTexts): void {
   const { operands: wanted = '', own } = commandNamed(name, COMMANDS);
   const [first] = operands;
-  if (wanted === '' && first !== undefined) {
-    const meant = meantFlag(first);
-    const hint = meant === undefined ? '' : `: did you mean ${meant}?`;
-    throw new UsageError(`${name} takes no arguments, but got ${quote(first)}${hint}`);
-  }
+  if (wanted === '' && first !== undefined)
+    throw new UsageError(`${name} takes no arguments, but got ${quote(first)}: see ${name} --help`);
   if (/^[^[]/.test(wanted) && first === undefined)
     throw new UsageError(`${name} needs an argument: see ${name} --help`);
   const most = wanted.includes('…') ? Number.POSITIVE_INFINITY : wanted.split(' ').length;

@@ -102,8 +102,6 @@ function invalid(message: string, remedy: string): ParsedPrefix {
 function oddCharacters(text: string): ParsedPrefix | undefined {
   const bare = text.replace(/[\p{White_Space}\p{Cc}\p{Cf}]/gu, '');
   if (bare !== text) return invalid('contains white space or invisible characters', suggestion(bare));
-  const unquoted = text.replace(/[\p{Quotation_Mark}`]/gu, '');
-  if (unquoted !== text) return invalid('contains quotes', suggestion(unquoted));
   return undefined;
 }
 
@@ -146,10 +144,6 @@ function wrongLength(address: string, length: string, family: Family): ParsedPre
     const right = `${address}/${length.replace(/^0+(?=\d)/, '')}`;
     return invalid('has leading zeros in its prefix length', suggestion(right));
   }
-  if (family === 'IPv4' && isIPv4(length))
-    return invalid('has a netmask for a prefix length', 'write the number of leading one bits, such as /24');
-  if (length.includes('#'))
-    return invalid('has a "#" that begins no comment', 'write a space before the "#", or remove it');
   if (/^\d+$/.test(length) && Number(length) <= bits) return undefined;
   const message = `has a prefix length that is not a number from 0 to ${bits}`;
   return invalid(message, `write a number from 0 to ${bits} after the "/"`);

@@ -37,29 +37,13 @@ export function* findConflicts(
 ): Generator<Problem, void> {
   const itemsOf = (list: NameOf<'cidrs'>) =>
     configs.flatMap((config) => config[list].map((item): Item => ({ ...item, says: list })));
-  const ranges = leftAlone(merged);
   yield* intervalConflicts(configs);
   const entries = yield* repeatedItems(LISTS.flatMap(itemsOf), inBothLists);
   yield* flagConflicts(configs, merged);
   yield* entryConflicts(entries, merged);
-  yield* nestedItems(entries, ranges);
+  yield* nestedItems(entries, leftAlone(merged));
   yield* nestedItems(yield* repeatedItems(SOURCE_LISTS.flatMap(itemsOf), inBothLists), []);
-  yield* fromConflicts(configs);
-  const addresses = yield* repeatedItems(configs.flatMap(addressItems), twoAddresses);
-  yield* needlessAddresses(addresses, [...entries, ...ranges]);
-}
-
-function fromConflicts(configs: readonly ParsedConfig[]): Problem[] {
-  const lists = configs.map(({ masqueradeFromCIDRs }) => masqueradeFromCIDRs);
-  const inSome = FAMILIES.filter((family) =>
-    lists.some((list) => list.every(({ value }) => value.family !== family)),
-  );
-  const limiting = lists.flat().find(({ value }) => inSome.includes(value.family));
-  if (limiting === undefined) return [];
-  const message =
-    'masqueradeFromCIDRs limits what all config files ask for, also those that do not set it: only packets from these ranges are masqueraded';
-  const remedy = 'no action is needed if this is intended, and if the ranges of all pods are listed';
-  return [conflict('limits-others', limiting, message, remedy)];
+  yield* repeatedItems(configs.flatMap(addressItems), twoAddresses);
 }
 
 /** The destinations of a config file that have an address. */
@@ -74,20 +58,6 @@ function twoAddresses(item: Item, first: Item): Problem {
   return conflict('address-range', item, message, 'keep one of the two items', first);
 }
 
-/** Destinations in which nothing is masqueraded, and those inside another with the same range. */
-function* needlessAddresses(items: readonly Item[], verdicts: readonly Item[]): Generator<Problem, void> {
-  if (items.length === 0) return;
-  const [destinations, all] = [mapOf(items), mapOf(verdicts)];
-  const exceptions = verdicts.filter((one) => one.says === 'masqueradeCIDRs' && all.get(one.value) === one);
-  const used = new Set(exceptions.map(({ value }) => nearest(destinations, value)));
-  for (const item of items) {
-    const decides = nearest(all, item.value);
-    const around = destinations.nearestWider(item.value);
-    if (decides?.says === 'nonMasqueradeCIDRs' && !used.has(item)) yield unusedAddress(item, decides);
-    else if (around?.says === item.says) yield covered(item, around);
-  }
-}
-
 /** The items by prefix; of equal prefixes, the last. */
 function mapOf(items: readonly Item[]): PrefixMap<Item> {
   const map = new PrefixMap<Item>();
@@ -98,13 +68,6 @@ function mapOf(items: readonly Item[]): PrefixMap<Item> {
 /** The item of the longest prefix that holds all of the prefix. */
 function nearest(map: PrefixMap<Item>, prefix: Prefix): Item | undefined {
   return map.get(prefix) ?? map.nearestWider(prefix);
-}
-
-function unusedAddress(item: Item, decides: Item): Problem {
-  const { text } = item.value;
-  const message = `packets to ${text} need no address: ${decides.value.text} is not masqueraded`;
-  const remedy = 'remove the item, or add what is to be masqueraded to masqueradeCIDRs';
-  return conflict('address-unused', item, message, remedy, decides);
 }
 
 function intervalConflicts(configs: readonly ParsedConfig[]): Problem[] {

@@ -53,16 +53,8 @@ export const CONFLICT_KINDS = {
   'opposite-nested': info(
     'An entry lies within one of the opposite list from another config file; the longest prefix decides.',
   ),
-  'limits-others': info(
-    'One config file has `masqueradeFromCIDRs`, and another does not. The ranges of the one limit what all files ask for.',
-  ),
-  'address-unused': info(
-    'Nothing is masqueraded in a destination of `masqueradeAddresses`, so its range has no effect.',
-  ),
   duplicate: info('A network is listed twice in the same list.'),
-  covered: info(
-    'An entry lies within a wider one of the same list (in `masqueradeAddresses`, one with the same range).',
-  ),
+  covered: info('An entry lies within a wider one of the same list.'),
 };
 
 /**

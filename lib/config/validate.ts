@@ -90,12 +90,6 @@ function parse(text: string, { cidrLimitMax }: ConfigOptions, report: NoteProble
 /** The config with its keys as the schema spells them, unknown ones too; undefined if it is something else than a config. */
 function spelledOut(root: MapNode | undefined, report: NoteProblem): MapNode | undefined {
   if (root === undefined) return undefined;
-  if (isManifest(root)) {
-    const remedy =
-      'keep only what stands below "data:" and its ip-masq-* key, or apply the manifest and mount it';
-    report('shape', root, 'this is a Kubernetes manifest, not the config inside it', remedy);
-    return undefined;
-  }
   const nested = nestedKey(root);
   if (nested !== undefined) {
     const { message, remedy } = nestedAdvice(nested, root);
@@ -199,11 +193,6 @@ function folded(map: MapNode, known: readonly string[], report: NoteProblem): Ma
     report('duplicate-key', key, `the key ${quote(name)} is set twice`, remedy, first.key);
   }
   return { ...map, pairs: [...pairs.values()] };
-}
-
-function isManifest(root: MapNode): boolean {
-  const names = root.pairs.map(({ key }) => keyName(key));
-  return names.includes('apiVersion') && names.includes('kind');
 }
 
 function itemsOf(values: Values, key: string): readonly Node[] {

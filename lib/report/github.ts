@@ -8,35 +8,29 @@ const COMMAND: Readonly<Record<Severity, string>> = { error: 'error', warning: '
 /**
  * The problems as annotations, one line each, that GitHub Actions takes from a step's output
  * (GitHub documentation, "Workflow commands for GitHub Actions").
- *
- * @param stdinName the file of the repository that standard input was made from; empty if there is none
  */
-export function githubReport({ problems }: CheckReport, stdinName = ''): string {
-  return problems.map((problem) => `${annotation(problem, stdinName)}\n`).join('');
+export function githubReport({ problems }: CheckReport): string {
+  return problems.map((problem) => `${annotation(problem)}\n`).join('');
 }
 
-function annotation(problem: Problem, stdinName: string): string {
-  const properties = Object.entries(propertiesOf(problem, stdinName)).map(
+function annotation(problem: Problem): string {
+  const properties = Object.entries(propertiesOf(problem)).map(
     ([name, value]) => `${name}=${escapeProperty(value)}`,
   );
   const { at } = problem;
-  const head = stdinName !== '' && fileOf(at) === STDIN_NAME && at ? `${printable(locationText(at))}: ` : '';
+  const head = at && fileOf(at) === STDIN_NAME ? `${locationText(at)}: ` : '';
   const text = escapeData(head + printedSentence(problem));
   return `::${COMMAND[problem.severity]} ${properties.join(',')}::${text}`;
 }
 
-function propertiesOf({ at, kind }: Problem, stdinName: string): Readonly<Record<string, string>> {
+function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
   const title = `ip-masq-agent ${kind}`;
   const file = fileOf(at);
-  // The lines of what was made from it are not its own.
-  if (file === STDIN_NAME && stdinName !== '') return { file: printable(stdinName), title };
   // Standard input is not a file of the repository.
-  const isFile = file !== undefined && file !== STDIN_NAME;
-  return {
-    ...(isFile ? { file: printable(file) } : {}),
-    ...(at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {}),
-    title,
-  };
+  if (file === undefined || file === STDIN_NAME) return { title };
+  const place: Record<string, string> =
+    at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {};
+  return { file: printable(file), ...place, title };
 }
 
 /** The text written as the data of a command, so that the runner reads it back the same. */

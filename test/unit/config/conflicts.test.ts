@@ -72,7 +72,7 @@ describe('conflicts', () => {
 
 /** The kinds of conflicts that a comparison of all entries with all finds. */
 const COMPARED: readonly ProblemKind[] = [
-  ...(['duplicate', 'both-lists', 'covered', 'opposite-nested', 'address-range', 'address-unused'] as const),
+  ...(['duplicate', 'both-lists', 'covered', 'opposite-nested', 'address-range'] as const),
 ];
 
 interface Item {
@@ -95,22 +95,11 @@ function naiveAddressConflicts(configs: readonly ParsedConfig[]): readonly strin
     config.masqueradeAddresses.map(({ value, origin }) => ({ ...value, prefix: value.destination, origin })),
   );
   const firsts = firstsOf(items);
-  const verdicts = firstsOf(itemsIn(configs, ['nonMasqueradeCIDRs', 'masqueradeCIDRs']));
-  const around = <Some extends { readonly prefix: Prefix }>(all: readonly Some[], prefix: Prefix) =>
-    longest(all.filter((one) => one.prefix.text === prefix.text || surrounds(one.prefix, prefix)));
   return items.flatMap((item) => {
-    const line = (kind: string, other: Pick<Item, 'origin'>) =>
-      `${kind} ${formatOrigin(item.origin)} ${formatOrigin(other.origin)}`;
     const first = firsts.find(({ prefix }) => prefix.text === item.prefix.text);
-    if (first !== undefined && first !== item)
-      return line(first.range.text === item.range.text ? 'duplicate' : 'address-range', first);
-    const decides = around(verdicts, item.prefix);
-    const isUsed = verdicts.some(
-      ({ list, prefix }) => list === 'masqueradeCIDRs' && around(firsts, prefix) === item,
-    );
-    if (decides?.list === 'nonMasqueradeCIDRs' && !isUsed) return line('address-unused', decides);
-    const wider = longest(firsts.filter(({ prefix }) => surrounds(prefix, item.prefix)));
-    return wider?.range.text === item.range.text ? line('covered', wider) : [];
+    if (first === undefined || first === item) return [];
+    const kind = first.range.text === item.range.text ? 'duplicate' : 'address-range';
+    return `${kind} ${formatOrigin(item.origin)} ${formatOrigin(first.origin)}`;
   });
 }
 
