@@ -277,7 +277,7 @@ class Composer {
   }
 }
 
-export function isBlank(char: string | undefined): boolean {
+function isBlank(char: string | undefined): boolean {
   return char === ' ' || char === '\t';
 }
 
