@@ -428,7 +428,6 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       'The highest share of source ports that a node uses for one destination and its port; at 100% new connections to it fail.',
       {
         '{{family}}': orNone('family', `max by (family) (${m.port_usage_ratio})`),
-        'connection tracking': `max(${m.conntrack_usage_ratio}) or on () vector(0)`,
       },
       STEPS,
       'percentunit',
@@ -449,7 +448,6 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
           'family',
           `sum by (family) (rate(${m.invalid_packets_total}[$__rate_interval]))`,
         ),
-        'connection tracking is full': `sum(rate(${m.conntrack_drops_total}[$__rate_interval]))`,
       },
       STEPS,
       'pps',

@@ -6,7 +6,6 @@ import {
   givenPath,
   interval,
   optionalAddress,
-  optionalEnd,
   optionalPath,
   paths,
 } from './flag-kinds.ts';
@@ -80,20 +79,6 @@ export const EXPLAIN_FLAGS = {
     boolean,
     'false',
     'also read the rules and connections in the kernel of this node, and what else does NAT there',
-  ),
-  ...OUTPUT_FLAGS,
-} as const;
-
-export const PORTS_FLAGS = {
-  to: flag(
-    optionalEnd,
-    '',
-    'with ADDRESS:PORT: list only connections to this destination, which is an address, or an address and a port. It may be that of a Service',
-  ),
-  of: flag(
-    optionalAddress,
-    '',
-    'list instead which ports of the node this address holds, by destination. Mostly it is the address of a pod',
   ),
   ...OUTPUT_FLAGS,
 } as const;

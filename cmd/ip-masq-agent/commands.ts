@@ -6,7 +6,6 @@ import {
   EXPLAIN_FLAGS,
   FLEET_FLAGS,
   OUTPUT_FLAGS,
-  PORTS_FLAGS,
   RENDER_FLAGS,
 } from './command-flags.ts';
 import { DATAPLANE_FLAGS, FLAGS, type FlagName, POLICY_FLAGS } from './flags.ts';
@@ -117,16 +116,14 @@ export const COMMANDS: Commands = {
   ports: command({
     summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
     details:
-      'The command reads connection tracking over netlink, and changes nothing. For each destination and its port, each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods). If all of these are in use, new connections to the destination fail. If you give an ADDRESS:PORT of the node, the command says which pods are behind it, and to which destinations they are connected, because a port is unique only with its destination.',
-    operands: '[ADDRESS:PORT] [PROTOCOL]',
-    own: PORTS_FLAGS,
+      'The command reads connection tracking over netlink, and changes nothing. For each destination and its port, each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods). If all of these are in use, new connections to the destination fail.',
+    own: OUTPUT_FLAGS,
     uses: ['to-ports'],
     examples: {
       ports: 'on a node, with the flags of its agent',
-      'ports 192.0.2.1:40001 tcp': 'see which pods are behind this address and port now',
-      'ports --of=10.244.1.2': 'see which ports this pod holds',
+      'ports -o json': 'for programs',
     },
-    asksAgent: ({ of }, operands) => of === undefined && operands.length === 0,
+    asksAgent: () => true,
     load: async () => (await import('./ports.ts')).ports,
   }),
   cleanup: command({
@@ -146,15 +143,14 @@ export const COMMANDS: Commands = {
   fleet: command({
     summary: 'ask the agents of all nodes through kubectl: status, doctor, diff, explain or ports',
     details:
-      "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. If ports has no address, it names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0.",
+      "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. ports names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0.",
     operands: 'COMMAND [ADDRESS…]',
     own: FLEET_FLAGS,
     examples: {
       'fleet status --context=prod --node-selector=pool=edge':
         'see which nodes of a pool differ from the others, and how',
       'fleet explain --live 10.1.2.3': 'see what each node does with packets to the address',
-      'fleet ports 192.0.2.1:40001 tcp':
-        'see which pods are behind it; fleet asks the node that has the address',
+      'fleet ports': 'see to which destinations ports run out first, on which nodes',
     },
     load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),

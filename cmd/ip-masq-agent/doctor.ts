@@ -1,5 +1,5 @@
 import { type Examination, examine } from '../../lib/doctor/examine.ts';
-import { suspectDetails, suspectText } from '../../lib/foreign/suspects.ts';
+import { type Suspects, suspectDetails, suspectText } from '../../lib/foreign/suspects.ts';
 import type { Paint } from '../../lib/text/colour.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { counted, truncated } from '../../lib/text/words.ts';
@@ -17,19 +17,19 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
     accepted: flags['accept-masqueraded'],
     findPods: podFinder(flags),
   });
-  const { findings } = examination;
+  const { findings, read, suspects } = examination;
   // An invalid config has one exit code in all commands.
   const isInvalid = findings.some(({ kind }) => kind === 'config-invalid' || kind === 'config-unreadable');
   const found = isInvalid ? EXIT.config : EXIT.different;
   const code = findings.length === 0 ? EXIT.ok : found;
-  const { suspects } = examination;
-  const json = { ...examination, suspects: suspects.suspects.map(suspectJson), unread: suspects.unread };
+  const { postrouting, unread } = suspects;
+  const json = { findings, read, suspects: suspects.suspects.map(suspectJson), postrouting, unread };
   return printResult(flags.output, code, json, (paint) => examinationText(examination, paint));
 }
 
 const MAX_EVIDENCE = 20;
 
-function examinationText({ findings, read, ...nat }: Examination, paint: Paint): string {
+function examinationText({ findings, read, suspects }: Examination, paint: Paint): string {
   const found = findings.flatMap(({ kind, family, message, evidence, remedy }) => [
     `${paint('yellow', kind)}${family === undefined ? '' : ` (${family})`}: ${printable(message)}`,
     ...truncated(evidence, MAX_EVIDENCE, printable).map((line) => `    ${line}`),
@@ -40,20 +40,18 @@ function examinationText({ findings, read, ...nat }: Examination, paint: Paint):
     findings.length === 0
       ? paint('green', 'nothing found')
       : paint('yellow', counted(findings.length, 'finding'));
-  return `${[...found, ...natLines(nat), `${count}; read: ${read.map(printable).join('; ')}`].join('\n')}\n`;
+  return `${[...found, ...natLines(suspects), `${count}; read: ${read.map(printable).join('; ')}`].join('\n')}\n`;
 }
 
 /** What else does NAT on the node: named, and not judged. */
-function natLines({
-  suspects,
-  postrouting,
-}: Pick<Examination, 'suspects' | 'postrouting'>): readonly string[] {
-  const named = suspects.suspects.flatMap((one) => [
+function natLines({ suspects, postrouting, unread }: Suspects): readonly string[] {
+  const named = suspects.flatMap((one) => [
     suspectText(one),
     ...suspectDetails(one).map((line) => `  ${line}`),
   ]);
-  const unread = suspects.unread.map((what) => `not read: ${what}`);
-  const lines = [...named, ...unread, ...postrouting].map((line) => `    ${printable(line)}`);
+  const lines = [...named, ...unread.map((what) => `not read: ${what}`), ...postrouting].map(
+    (line) => `    ${printable(line)}`,
+  );
   return lines.length === 0
     ? []
     : ['NAT of other programs, in the order in which packets meet it:', ...lines, ''];

@@ -52,7 +52,7 @@ function entryJson({ prefix, verdict, origin }: Entry) {
 }
 
 function liveJson(live: LiveVerdict) {
-  const { isLocal, kernel, elsewhere, flows, suspects, unread, invalid, egress } = live;
+  const { isLocal, kernel, elsewhere, flows, suspects, unread, egress } = live;
   return {
     agrees: live.agrees === undefined ? null : agreesWholly(live),
     isLocal,
@@ -73,7 +73,6 @@ function liveJson(live: LiveVerdict) {
     suspects: suspects.map(suspectJson),
     unread,
     ...(egress !== undefined && { egress }),
-    invalidPackets: { agent: invalid.agent ?? null, kubeProxyDrops: invalid.kubeProxyDrops },
   };
 }
 

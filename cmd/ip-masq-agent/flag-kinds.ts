@@ -10,7 +10,6 @@ import {
   type PortRange,
   parsePortRanges,
 } from '../../lib/dataplane/ports.ts';
-import type { End } from '../../lib/flows/port-holders.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
@@ -111,21 +110,6 @@ export const optionalAddress = optional(
   parseAddress,
   'is not an IP address: write one such as 10.244.1.2 or fd00::1',
 );
-
-/** An address, perhaps with a port. */
-export const optionalEnd = optional(
-  'ADDRESS[:PORT]',
-  endOf,
-  'is not an address, or an address and port: write 203.0.113.9:443 or [2001:db8::9]:443',
-);
-
-/** Reads `192.0.2.1`, `192.0.2.1:40001`, `2001:db8::1`, or `[2001:db8::1]:40001`; undefined for anything else. */
-export function endOf(text: string): End | undefined {
-  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([0-9.]+))(?::(\d{1,5}))?$/.exec(text) ?? [];
-  const address = parseAddress(bracketed ?? plain ?? text);
-  if (address === undefined || Number(port) > 65_535) return undefined;
-  return { address, port: port === undefined ? undefined : Number(port) };
-}
 
 export const chain = kind(
   'NAME',

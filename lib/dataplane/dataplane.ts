@@ -140,8 +140,6 @@ export type DifferenceKind = (typeof DIFFERENCES)[keyof typeof DIFFERENCES][numb
 export interface KernelVerdicts extends Verdicts {
   /** Without the chain, or without anything that leads packets to it, they are not masqueraded. */
   readonly state: 'applied' | 'no chain' | 'no jump';
-  /** What they do with packets that conntrack refuses and that would leave with the address of a pod; undefined if nothing. */
-  readonly invalid?: 'counted' | 'dropped' | undefined;
 }
 
 /** What the agent's rules in the kernel do with packets to an address. */

@@ -8,8 +8,7 @@ import type { RuleLocation } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { IPTABLES_OF } from '../dataplane/iptables/tool.ts';
-import { listRuleLocations } from '../dataplane/open.ts';
-import { listPostrouting, readSuspects } from '../foreign/read-suspects.ts';
+import { readSuspects } from '../foreign/read-suspects.ts';
 import type { Suspects } from '../foreign/suspects.ts';
 import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
@@ -18,22 +17,9 @@ import { counted } from '../text/words.ts';
 import { configFindings, podFindings, vanishedFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
 import { flowFindings } from './flow-findings.ts';
-import { invalidPacketFindings, kubeProxyDropsInvalid } from './invalid-packets.ts';
-import {
-  capabilityFindings,
-  conntrackFindings,
-  forwardingFindings,
-  portFindings,
-  uplinkFindings,
-} from './machine-findings.ts';
+import { portFindings, uplinkFindings } from './machine-findings.ts';
 import { preview } from './preview.ts';
-import {
-  bothModesFindings,
-  holderFindings,
-  leftoverFindings,
-  natFindings,
-  ownRuleFindings,
-} from './rule-findings.ts';
+import { holderFindings, leftoverFindings, ownRuleFindings } from './rule-findings.ts';
 
 export interface Examination {
   readonly findings: readonly Finding[];
@@ -41,11 +27,7 @@ export interface Examination {
   readonly read: readonly string[];
   /** What else does NAT on the node. */
   readonly suspects: Suspects;
-  /** The first rules of POSTROUTING as iptables prints them, without the agent's jump. */
-  readonly postrouting: readonly string[];
 }
-
-const NOTHING = { suspects: { suspects: [], unread: [] }, postrouting: [] } as const;
 
 interface Examiner extends NodeAccess {
   readonly loading: ReaderOptions;
@@ -60,7 +42,6 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { host } = examiner;
   const loaded = await loadConfig(configDir, configOptions);
   const { families } = configOptions;
-  const capabilities = await capabilityFindings(host, examiner.dataplane.backend);
   const holder = await findHolder();
   // With the last texts of others, the agent's config is another one.
   const gone = vanishedFindings(vanishedFilesOf(holder));
@@ -68,23 +49,13 @@ export async function examine(examiner: Examiner): Promise<Examination> {
     ...configFindings(configDir, loaded, families, usableSourceAddresses()),
     ...gone,
     ...(gone.length > 0 ? [] : await podFindings(examiner.findPods, loaded.config, families)),
-    ...(await forwardingFindings(host, families)),
     ...(await uplinkFindings(host, loaded.config, families)),
     ...(await portFindings(host, examiner.dataplane)),
-    ...(await conntrackFindings(host)),
-    ...capabilities,
   ];
-  const read = [`${counted(loaded.configFiles.length, 'config file')} in ${configDir}`];
-  if (capabilities.length === 0) {
-    const kernel = await examineKernel(examiner, holder, loaded.config, families);
-    const all = [...findings, ...kernel.findings].filter(isFirst);
-    return { ...kernel, findings: all, read: [...read, ...kernel.read] };
-  }
-  // To look for the tools needs no capability.
-  await listRuleLocations(examiner.dataplane, host).catch((error: unknown) =>
-    findings.push(...dataplaneFinding(error)),
-  );
-  return { ...NOTHING, findings, read };
+  const read = `${counted(loaded.configFiles.length, 'config file')} in ${configDir}`;
+  const kernel = await examineKernel(examiner, holder, loaded.config, families);
+  const all = [...findings, ...kernel.findings].filter(isFirst);
+  return { ...kernel, findings: all, read: [read, ...kernel.read] };
 }
 
 async function examineKernel(
@@ -97,7 +68,7 @@ async function examineKernel(
   const hasVanished = vanishedFilesOf(holder).length > 0;
   const findings: Finding[] = [];
   const read: string[] = [];
-  let nat: Pick<Examination, 'suspects' | 'postrouting'> = NOTHING;
+  let suspects: Suspects = { suspects: [], postrouting: [], unread: [] };
   const collect = async (found: () => Promise<readonly Finding[]>, family?: Family): Promise<void> => {
     findings.push(...(await found().catch((error: unknown) => dataplaneFinding(error, family))));
   };
@@ -115,20 +86,9 @@ async function examineKernel(
       if (config === undefined || hasVanished) continue;
       await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
     }
-    for (const family of families) {
-      const isDropped = await kubeProxyDropsInvalid(host, family);
-      read.push(
-        `packets that conntrack refuses (${family}): ${isDropped ? '' : 'not '}dropped by kube-proxy`,
-      );
-      findings.push(...invalidPacketFindings(options, dataplane, family, isDropped));
-    }
     await collect(async () => {
       const asked = { families, ownChain: options.chain, iptables: dataplane.iptables };
-      const suspects = await readSuspects(host, asked);
-      const { lines, unread } = await listPostrouting(host, asked);
-      // A chain that both could not list is told once.
-      const all = [...new Set([...suspects.unread, ...unread])];
-      nat = { suspects: { ...suspects, unread: all }, postrouting: lines };
+      suspects = await readSuspects(host, asked);
       if (config === undefined || hasVanished) {
         read.push('connections: not judged, because the config in use is not what the files say');
         return [];
@@ -139,15 +99,11 @@ async function examineKernel(
       read.push(flows.read);
       return flows.findings;
     });
-    await collect(() => natFindings(host, dataplane, families));
-    for (const family of families) {
-      await collect(() => bothModesFindings(host, [...used, ...others], family), family);
-    }
     for (const location of others)
       await collect(async () => leftoverFindings(dataplane, location), location.family);
     return [];
   });
-  return { ...nat, findings, read };
+  return { suspects, findings, read };
 }
 
 /** Throws if the program that writes the agent's rules is missing: reading them does not need it. */

@@ -20,7 +20,6 @@ export const FINDING_MEANING = {
   'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',
   'pods-without-rules':
     'routes lead to pods with private addresses of a family for which the agent keeps no rules',
-  'no-capability': 'the capability NET_ADMIN or NET_RAW is missing',
   'tool-missing':
     'a tool that the agent needs (iptables, ip6tables) is not installed or too old, or netlink does not work, which nftables needs',
   'kernel-refused': 'the kernel or a tool refused an operation',
@@ -30,15 +29,8 @@ export const FINDING_MEANING = {
   'older-agent': "ip-masq-agent v1 or v2 has written rules for the agent's chain",
   'flows-against-policy':
     'the kernel treats connections of pods otherwise than the config says: another program decides about them',
-  'nat-unusable':
-    'another program has made the table nat of iptables so that rules in it have no effect, or drop what they do not masquerade',
-  'both-modes': 'both iptables modes hold rules in nat',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'taken-ports': '--to-ports holds ports on which other packets come to the node',
-  'invalid-packets': 'packets that connection tracking refuses should be dropped, but are not',
-  'conntrack-full': 'connection tracking has hardly any room for new connections',
-  'forwarding-off':
-    'the kernel does not forward packets that come in by links to pods, or from other networks',
   'uplink-address':
     'masqueraded packets leave by the default route with another address than its source, or with none',
   'not-read': 'the doctor could not read something',

@@ -1,22 +1,9 @@
 import { agentText, type Holder } from '../agent/holder.ts';
 import type { RuleLocationState, Survey } from '../agent/rule-locations.ts';
-import {
-  type Dataplane,
-  type Plan,
-  type RuleLocation,
-  type RulesAtLocation,
-  ruleLocationName,
-} from '../dataplane/dataplane.ts';
+import { type Dataplane, type Plan, type RulesAtLocation, ruleLocationName } from '../dataplane/dataplane.ts';
 import { diffOf } from '../dataplane/diff.ts';
-import type { Host } from '../dataplane/host.ts';
 import { isOfOlderAgent, OLDER_AGENT_REMEDY } from '../dataplane/iptables/chain.ts';
-import { builtInRules } from '../dataplane/iptables/detect.ts';
-import { inTurns } from '../dataplane/iptables/legacy.ts';
-import { natObstacle } from '../dataplane/iptables/nat-state.ts';
-import { createTool } from '../dataplane/iptables/tool.ts';
-import { noAnswer } from '../dataplane/netlink.ts';
-import type { Family } from '../policy/policy.ts';
-import { counted, truncated } from '../text/words.ts';
+import { counted } from '../text/words.ts';
 import type { Finding } from './finding.ts';
 import type { Preview } from './preview.ts';
 
@@ -33,52 +20,6 @@ export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly 
 function changesOf(plan: Plan): readonly string[] {
   const changed = diffOf(plan).filter(({ change }) => change !== 'kept');
   return changed.map(({ change, rule }) => `${change === 'added' ? 'missing' : 'extra'}: ${rule.text}`);
-}
-
-const SHOWN = 3;
-
-/** What makes `nat` useless to all programs that have rules in it, such as kube-proxy, if the agent itself has taken nftables. */
-export async function natFindings(
-  { netlink }: Pick<Host, 'netlink'>,
-  dataplane: Pick<Dataplane, 'iptables'>,
-  families: readonly Family[],
-): Promise<readonly Finding[]> {
-  if (dataplane.iptables?.mode === 'nft') return [];
-  const findings: Finding[] = [];
-  for (const family of families) {
-    const found = await netlink?.use(async (requests) => await natObstacle(requests, family)).catch(noAnswer);
-    if (found === undefined) continue;
-    const { message, remedy } = found;
-    findings.push({ kind: 'nat-unusable', family, message, evidence: [], remedy });
-  }
-  return findings;
-}
-
-/**
- * The finding that both modes hold rules: most programs see the rules of one mode, but the kernel applies both.
- *
- * @throws {DataplaneError}
- */
-export async function bothModesFindings(
-  host: Host,
-  locations: readonly RuleLocation[],
-  family: Family,
-): Promise<readonly Finding[]> {
-  const evidence: string[] = [];
-  let modes = 0;
-  for (const { dataplane } of locations.filter((location) => location.family === family)) {
-    if (dataplane.iptables === undefined) continue;
-    const { mode, suffix } = dataplane.iptables;
-    const rules = await builtInRules(createTool(inTurns(host, mode), family, suffix).list);
-    if (rules.length === 0) continue;
-    modes += 1;
-    evidence.push(`${dataplane.name}:`, ...truncated(rules, SHOWN, String).map((rule) => `  ${rule}`));
-  }
-  if (modes < 2) return [];
-  const message = 'both iptables modes hold rules in the built-in chains of nat';
-  const remedy =
-    'let all programs of the node use one mode: that of iptables on the node, and iptables of the same mode in images';
-  return [{ kind: 'both-modes', family, message, evidence, remedy }];
 }
 
 /**

@@ -1,9 +1,8 @@
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
-import type { Address, Family } from '../cidr/address.ts';
-import { kubeProxyDropsInvalid } from '../doctor/invalid-packets.ts';
+import type { Address } from '../cidr/address.ts';
 import { type FlowsTo, flowsTo } from '../flows/destinations.ts';
 import { MOST_FLOWS } from '../flows/read.ts';
-import { listPostrouting, readSuspects } from '../foreign/read-suspects.ts';
+import { readSuspects } from '../foreign/read-suspects.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { createIsLocal, usableSourceAddresses } from '../node/own-addresses.ts';
@@ -25,19 +24,16 @@ export async function askNode(
   const { iptables } = places.dataplane;
   const asked = { families, ownChain: dataplane.chain, iptables };
   const suspects = await readSuspects(host, asked);
-  const unlisted = (await listPostrouting(host, asked)).unread;
-  const dropping: Family[] = [];
-  for (const family of families) if (await kubeProxyDropsInvalid(host, family)) dropping.push(family);
   const { reached, unread } = await findFlows(addresses, question.from);
   const common = {
-    suspects: { ...suspects, unread: [...new Set([...suspects.unread, ...unlisted, ...unread])] },
+    suspects: { ...suspects, unread: [...suspects.unread, ...unread] },
     own: usableSourceAddresses(),
     isOwn: createIsLocal(),
   };
   const answers: Explained[] = [];
   for (const [index, address] of addresses.entries()) {
     const { family } = address;
-    const known = { ...common, ...placesOf(family, places), kubeProxyDrops: dropping.includes(family) };
+    const known = { ...common, ...placesOf(family, places) };
     const { destinations = [], flows = [] } = reached[index] ?? {};
     const targets = destinations.length > 0 ? destinations : [address];
     const found: Explained[] = [];

@@ -50,8 +50,6 @@ export interface LiveVerdict {
   readonly suspects: readonly Suspect[];
   /** What could not be read, in words. */
   readonly unread: readonly string[];
-  /** What happens to packets that conntrack refuses, if the others would be masqueraded. */
-  readonly invalid: InvalidOutcome;
   /** How packets leave the node, or why they do not, in words; undefined without --from. */
   readonly egress: string | undefined;
 }
@@ -62,12 +60,6 @@ interface LiveFlow extends Pick<FlowTo, 'text'> {
   readonly as: string | undefined;
   /** Whether the config asks for something else; undefined if it is invalid. */
   readonly isAgainst: boolean | undefined;
-}
-
-interface InvalidOutcome {
-  /** What the agent does with them; undefined if nothing. */
-  readonly agent: KernelVerdicts['invalid'];
-  readonly kubeProxyDrops: boolean;
 }
 
 /** What the rules in a dataplane or mode that is not used do. */
@@ -122,8 +114,6 @@ export interface ObservedNode extends ObservedPlaces {
   readonly suspects: Suspects;
   /** Connections to the address. */
   readonly flows: readonly FlowTo[];
-  /** Whether kube-proxy drops packets that conntrack refuses. */
-  readonly kubeProxyDrops: boolean;
 }
 
 /** What the config says about an address, and what the kernel does. */
@@ -158,7 +148,6 @@ export async function explainedLive(
       flows: flows.map((one) => liveFlow(one, said, isOwn)),
       suspects: suspects.suspects.filter(({ family }) => family === address.family),
       unread: [...observed.unread, ...suspects.unread],
-      invalid: { agent: used.invalid, kubeProxyDrops: observed.kubeProxyDrops },
       egress: egress && `${egress}${ofNode}`,
     },
   };

@@ -3,8 +3,6 @@ import { type Kubectl, runKubectl } from './kubectl.ts';
 
 export interface FleetNode {
   readonly name: string;
-  /** Those that its status names: mostly one of each family, and its host name. */
-  readonly addresses: readonly string[];
   readonly pod: AgentPod | undefined;
   /** Why it has no pod, in words. */
   readonly without: string;
@@ -29,7 +27,7 @@ interface Down {
 /** Bytes of a list of nodes or pods: enough for 10,000. */
 const LONGEST_LIST = 64 * 2 ** 20;
 
-const NODE_LINES = '{range .items[*]}{.metadata.name}{"\\t"}{.status.addresses[*].address}{"\\n"}{end}';
+const NODE_LINES = '{range .items[*]}{.metadata.name}{"\\n"}{end}';
 
 /** What is asked for of each pod, in a line of its own, instead of all. kubectl writes what is not a text as JSON. */
 const POD_LINES =
@@ -64,10 +62,7 @@ export async function listNodes(
     pods.length > 0
       ? 'no pod of the agent'
       : `no agent: no pod in this namespace has the labels ${ofPods}; install the agent, or choose another --namespace or --selector`;
-  return nodes.map((line) => {
-    const [name = '', addresses = ''] = line.split('\t');
-    return { name, addresses: addresses.split(' '), pod: byNode.get(name), without };
-  });
+  return nodes.map((name) => ({ name, pod: byNode.get(name), without }));
 }
 
 /** What the events of pods say why a container waits, as for a ConfigMap that is missing: the last by the names of pods. */

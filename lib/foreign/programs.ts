@@ -6,7 +6,7 @@ export interface Program {
 }
 
 /**
- * Programs by what names and comments of their tables, chains and rules hold. The order matters: comments in the chains of
+ * Programs of clusters by what names and comments of their tables, chains and rules hold. The order matters: comments in the chains of
  * agents such as this one match more general patterns. What is in a table called kube-proxy is named after the table: whoever
  * wrote it.
  */
@@ -53,13 +53,8 @@ const PROGRAMS: readonly (readonly [name: string, pattern: RegExp, setting: stri
   ],
   [
     'AWS VPC CNI',
-    /\bAWS-SNAT-CHAIN|\bAWS, /,
+    /\bAWS-SNAT-CHAIN|\bAWS, |\bCNI-E[46]-/,
     'AWS_VPC_K8S_CNI_EXTERNALSNAT and AWS_VPC_K8S_CNI_EXCLUDE_SNAT_CIDRS of the DaemonSet aws-node decide.',
-  ],
-  [
-    'AWS egress plugin',
-    /\bCNI-E[46]-/,
-    'The egress plugin of the AWS VPC CNI decides (ENABLE_V4_EGRESS, ENABLE_V6_EGRESS of the DaemonSet aws-node).',
   ],
   [
     'Azure CNS',
@@ -67,19 +62,9 @@ const PROGRAMS: readonly (readonly [name: string, pattern: RegExp, setting: stri
     'Azure CNS writes these rules from the options of the node pool (azure-ip-masq-agent-config of AKS).',
   ],
   [
-    'AKS load balancer probes',
-    /^table \S+ azureSLBProbe$/m,
-    'AKS needs it for health probes of IPv6 load balancers.',
-  ],
-  [
     'kube-egress-gateway',
     /\bkube-egress-gateway|\bEGRESS-[0-9A-F]{4}/,
     'The StaticGatewayConfiguration of the pods decides; accept their ranges with --accept-masqueraded.',
-  ],
-  [
-    'EgressGateway (spidernet-io)',
-    /\bEGRESSGATEWAY-|\begw:/,
-    'destSubnet of the EgressPolicy decides; accept the ranges of the pods with --accept-masqueraded.',
   ],
   [
     'kube-vip',
@@ -92,54 +77,23 @@ const PROGRAMS: readonly (readonly [name: string, pattern: RegExp, setting: stri
     /\bCILIUM_|\bcilium/i,
     'enable-ipv4-masquerade, enable-ipv6-masquerade and enable-bpf-masquerade in cilium-config decide.',
   ],
-  ['libvirt', /\bLIBVIRT_|^table \S+ libvirt_network$/m, 'The forward mode of the virtual network decides.'],
-  ['Docker Swarm', /\bDOCKER-INGRESS\b/, 'Docker Swarm masquerades what its ingress network publishes.'],
   [
     'Docker',
     /\bDOCKER\b|\bdocker|\bbr-[0-9a-f]{12}\b/,
     "dockerd's setting ip-masq decides; containers on its own bridges need it.",
   ],
   [
-    'podman',
-    /\bNETAVARK|^table \S+ netavark$/m,
-    "The network's option mode decides: podman writes no rules for mode=unmanaged.",
-  ],
-  [
-    'LXD or Incus',
-    /\bgenerated for (?:LXD|Incus)\b|^table \S+ (?:lxd|incus)$/m,
-    'ipv4.nat and ipv6.nat of the network decide.',
-  ],
-  [
     'firewalld',
     /\bPOSTROUTING_(?:ZONES|POLICIES|direct)|^table \S+ firewalld$/m,
     "masquerade of the link's zone decides.",
   ],
-  ['ufw', /\bufw6?-/, 'The section *nat of /etc/ufw/before.rules and before6.rules decides.'],
-  ['Tailscale', /\bts-postrouting\b/, "tailscale's setting snat-subnet-routes decides."],
   ['Antrea', /\bANTREA-/, 'noSNAT in antrea-agent.conf decides.'],
   ['kube-router', /\bkube-router-|\bKUBE-ROUTER-/, "kube-router's flag --enable-pod-egress decides."],
-  ['Weave Net', /\bWEAVE\b|\bweaver-no-masq/, 'Weave Net has no setting for it.'],
   [
     'OVN-Kubernetes',
     /\bOVN-KUBE-|^table \S+ ovn-kubernetes$/m,
     'disable-snat-multiple-gws, EgressIP and EgressService of OVN-Kubernetes decide.',
   ],
-  [
-    'Kube-OVN',
-    /\bOVN-(?:POSTROUTING|MASQUERADE|NAT-P)|\bovn[46]0/,
-    'natOutgoing of the Subnet of the pods decides.',
-  ],
-  ['Submariner', /\bSUBMARINER-|\bSM-GN-/, 'Submariner needs it for pods of other clusters.'],
-  ['Liqo', /\bLIQO-|^table \S+ liqo/m, 'Liqo needs it for pods of other clusters.'],
-  ['Kilo', /\bKILO-NAT\b/, "Kilo's flag --local-nat and the annotations of the nodes decide."],
-  [
-    'Istio (ambient mode)',
-    /\bISTIO_POSTRT\b|\bistio-inpod-/,
-    "kubelet's probes of pods in the mesh need it.",
-  ],
-  ['NetBird', /\bnetbird\b/i, "Masquerade of the network route in NetBird's management decides."],
-  ['NetworkManager', /\bnm-sh(?:ared)?-/, "The connection's ipv4.method decides: shared masquerades."],
-  ['systemd-networkd', /^table \S+ io\.systemd\.nat$/m, "IPMasquerade= of the link's .network file decides."],
   [
     'a CNI plugin',
     /\bCNI-[0-9a-f]{24}\b|^table \S+ cni_plugins_masquerade$/m,

@@ -1,7 +1,6 @@
 import type { Netlink } from '../dataplane/netlink.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import type { Expression } from '../netlink/expressions.ts';
-import { NFT_SET } from '../netlink/messages.ts';
 import type { NatChain, RuleReply } from '../netlink/replies.ts';
 import type { RuleKind } from './suspects.ts';
 
@@ -18,15 +17,13 @@ export interface Branch {
 }
 
 /** What is read of all chains that one base chain leads to: foreign rules can be more than fit into memory. */
-const [MOST_RULES, MOST_BYTES, MOST_ELEMENTS] = [5_000, 4 * 1024 * 1024, 4_000];
+const [MOST_RULES, MOST_BYTES] = [5_000, 4 * 1024 * 1024];
 
 /** What one rule says by names alone. */
 interface Part {
   readonly kind: RuleKind | undefined;
   readonly isReturn: boolean;
   readonly targets: readonly string[];
-  /** Verdict maps, whose elements lead to chains. */
-  readonly maps: readonly string[];
   /** Its comments, and names of links in it. */
   readonly names: readonly string[];
 }
@@ -51,16 +48,10 @@ export async function readBranches(
       left -= 1;
       if (left < 0) throw new NetlinkError('limit', `more than ${MOST_RULES} rules`);
       const part = partOf(rule, base.isRaw);
-      if (part.kind !== undefined || part.isReturn || part.targets.length + part.maps.length > 0)
-        parts.push(part);
+      if (part.kind !== undefined || part.isReturn || part.targets.length > 0) parts.push(part);
     };
     await netlink.use((requests) => requests.eachRule(name, visit, { rules: MOST_RULES, bytes: MOST_BYTES }));
     return parts;
-  };
-  const targetsOf = async ({ targets, maps }: Part): Promise<readonly string[]> => {
-    const mapped: string[] = [];
-    for (const map of maps) mapped.push(...(await mapTargets(netlink, base, map)));
-    return [...targets, ...mapped].filter((chain) => chain !== ownChain);
   };
   /** Takes note of a rule and of all that it leads to. */
   const follow = async (first: Part, branch: Branch & { readonly evidence: string[] }): Promise<Branch> => {
@@ -68,7 +59,7 @@ export async function readBranches(
     for (let part = waiting.pop(); part !== undefined; part = waiting.pop()) {
       if (part.kind !== undefined) branch.rules[part.kind] = (branch.rules[part.kind] ?? 0) + 1;
       branch.evidence.push(...part.names);
-      for (const chain of await targetsOf(part)) {
+      for (const chain of part.targets.filter((target) => target !== ownChain)) {
         branch.evidence.push(chain);
         if (visited.has(chain)) continue;
         visited.add(chain);
@@ -87,16 +78,13 @@ export async function readBranches(
   return branches;
 }
 
-/** NF_ACCEPT and NFT_RETURN, and the register in which verdicts are. */
+/** NF_ACCEPT and NFT_RETURN, and the register in which verdicts are, such as those of a map. */
 const [ACCEPT, RETURN, VERDICT_REGISTER] = [1, -5, 0];
 const NAT_SOURCE = 0;
 
 function partOf({ expressions, comment }: RuleReply, isRaw: boolean): Part {
   const kinds = expressions.map(isRaw ? rawKind : natKind);
   const verdicts = expressions.flatMap((one) => (one.name === 'immediate' ? (one.verdict ?? []) : []));
-  const maps = expressions.flatMap((one) =>
-    one.name === 'lookup' && one.to === VERDICT_REGISTER && one.set !== undefined ? one.set : [],
-  );
   const said = expressions.flatMap((one) =>
     one.name === 'match' && one.extension === 'comment' ? textOf(one.info) : [],
   );
@@ -105,7 +93,6 @@ function partOf({ expressions, comment }: RuleReply, isRaw: boolean): Part {
     kind: kinds.find((kind) => kind !== undefined),
     isReturn: verdicts.some(({ code }) => code === RETURN),
     targets: verdicts.flatMap(({ chain }) => chain ?? []),
-    maps,
     names: [...(comment === undefined ? [] : [comment]), ...said, ...links],
   };
 }
@@ -126,6 +113,8 @@ function natKind(expression: Expression): RuleKind | undefined {
     case 'target':
       if (expression.extension === 'MASQUERADE') return 'masquerades';
       return /^(?:SNAT|NETMAP|SAME)$/.test(expression.extension ?? '') ? 'snat' : undefined;
+    case 'lookup':
+      return expression.to === VERDICT_REGISTER ? 'leads' : undefined;
     case 'immediate':
       return expression.verdict?.code === ACCEPT ? 'accepts' : undefined;
     default:
@@ -150,22 +139,4 @@ function textOf(info: string | undefined): string {
   return Buffer.from(info ?? '', 'hex')
     .toString()
     .replace(/\0.*$/s, '');
-}
-
-/** The chains that the elements of a verdict map lead to. */
-async function mapTargets(
-  netlink: Netlink,
-  { family, table }: NatChain,
-  set: string,
-): Promise<readonly string[]> {
-  return await netlink.use(async (requests) => {
-    const name = { family, table, set };
-    const { flags = 0, keyBytes } = (await requests.set(name)) ?? {};
-    if (keyBytes === undefined) return [];
-    // Keys of several parts have ranges of their own kind.
-    const isInterval = (flags & NFT_SET.interval) !== 0 && (flags & NFT_SET.concat) === 0;
-    const elements = await requests.elements(name, { isInterval, keyBytes, most: MOST_ELEMENTS });
-    const { ranges = [], otherVerdict } = elements ?? {};
-    return [...ranges.map(({ verdict }) => verdict), otherVerdict].flatMap((verdict) => verdict?.chain ?? []);
-  });
 }

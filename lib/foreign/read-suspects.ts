@@ -18,7 +18,7 @@ import { programOf } from './programs.ts';
 import { type Branch, readBranches } from './read-nftables.ts';
 import type { Position, RuleKind, Suspect, Suspects } from './suspects.ts';
 
-export interface SuspectOptions {
+interface SuspectOptions {
   readonly families: readonly Family[];
   /** The chain of the agent in `nat`, which is not read. */
   readonly ownChain: string;
@@ -29,13 +29,31 @@ export interface SuspectOptions {
 interface Reader {
   readonly host: Host;
   readonly options: SuspectOptions;
+  readonly postrouting: string[];
   readonly unread: string[];
 }
 
 /** A node has a few; any program can make more. */
 const MOST_BASES = 100;
 
-/** A suspect with the priority of its chain: packets meet lower ones first. */
+/** A chain where packets meet NAT, or are kept from it, and what its rules do. */
+interface MetChain {
+  readonly family: Family;
+  /** Packets meet lower ones first. */
+  readonly priority: number;
+  /** Where packets meet its first rule. */
+  readonly position: Position;
+  /** Such as `table ip nat`. */
+  readonly table: string;
+  readonly chain: string;
+  /** What comes before the name of a chain in the command that shows it. */
+  readonly show: readonly string[];
+  /** Whether each of its rules is shown by the chain that it leads to, as programs of iptables have chains of their own. */
+  readonly areShownApart: boolean;
+  readonly branches: readonly Branch[];
+}
+
+/** A suspect with the priority of its chain. */
 interface Placed {
   readonly priority: number;
   readonly suspect: Suspect;
@@ -43,21 +61,24 @@ interface Placed {
 
 /**
  * Names what else does NAT on the node: base chains of type nat at postrouting and rules that turn connection tracking off at
- * prerouting, whatever their tables are called, and those of iptables in legacy mode. It fails never: what cannot be read is told.
+ * prerouting, whatever their tables are called, and those of iptables in legacy mode. Beside that it lists, unread, the first rules
+ * of POSTROUTING of iptables. It fails never: what cannot be read is told.
  */
 export async function readSuspects(host: Host, options: SuspectOptions): Promise<Suspects> {
-  const reader: Reader = { host, options, unread: [] };
+  const reader: Reader = { host, options, postrouting: [], unread: [] };
   const listed = await unlessRefused(reader, 'nf_tables', async () => await listBases(reader));
   const found: Placed[] = [];
   for (const family of options.families) {
     const met = (listed ?? []).filter((base) => [family, 'inet'].includes(base.family));
     if (met.length > MOST_BASES) reader.unread.push(`more than ${MOST_BASES} chains of NAT (${family})`);
-    for (const base of met.slice(0, MOST_BASES)) found.push(...(await readNative(reader, family, base)));
-    for (const table of ['raw', 'nat'] as const) found.push(...(await readLegacy(reader, family, table)));
-    if (await isCilium(host)) found.push({ priority: Number.MAX_SAFE_INTEGER, suspect: bpfSuspect(family) });
+    for (const base of met.slice(0, MOST_BASES))
+      found.push(...suspectsOf(await readNative(reader, family, base), options));
+    await listRules(reader, family, 'nft', 'nat');
+    for (const table of ['raw', 'nat'] as const)
+      found.push(...suspectsOf(await readLegacy(reader, family, table), options));
   }
   const suspects = found.toSorted((a, b) => a.priority - b.priority).map(({ suspect }) => suspect);
-  return { suspects, unread: [...new Set(reader.unread)] };
+  return { suspects, postrouting: reader.postrouting, unread: [...new Set(reader.unread)] };
 }
 
 /** The base chains of other programs. A table with the name of the agent's, but without its comment, is one of them. */
@@ -79,7 +100,7 @@ async function listBases({ host: { netlink }, unread }: Reader): Promise<readonl
 }
 
 async function unlessRefused<Answer>(
-  { unread }: Pick<Reader, 'unread'>,
+  { unread }: Reader,
   what: string,
   read: () => Promise<Answer>,
 ): Promise<Answer | undefined> {
@@ -98,35 +119,26 @@ function isOfIptables({ family, table, chain }: NatChain): boolean {
   return family !== 'inet' && ['raw', 'nat'].includes(table) && ['PREROUTING', 'POSTROUTING'].includes(chain);
 }
 
-async function readNative(reader: Reader, family: Family, base: NatChain): Promise<readonly Placed[]> {
-  const { host, options } = reader;
-  const { netlink } = host;
-  if (netlink === undefined) return [];
-  const table = `table ${TABLE_FAMILIES[base.family].word} ${base.table}`;
-  const ownChain = isOfIptables(base) ? options.ownChain : undefined;
-  const read = () => readBranches(netlink, base, ownChain);
-  const branches = (await unlessRefused(reader, `${table}, chain ${base.chain}`, read)) ?? [];
-  let position = positionOf(base, options.iptables);
-  const groups = new Map<string, { readonly position: Position; readonly branches: Branch[] }>();
-  for (const branch of branches) {
-    if (branch.isOwn && options.iptables?.mode === 'nft') position = 'after';
-    const program = programOf([table, ...branch.evidence])?.name;
-    const key = `${program} ${position}`;
-    const group = groups.get(key) ?? { position, branches: [] };
-    group.branches.push(branch);
-    groups.set(key, group);
-  }
-  return [...groups.values()].flatMap((group) => {
-    const rules = sumOf(group.branches);
-    const chains = isOfIptables(base) ? group.branches.map(({ chain }) => chain ?? base.chain) : [base.chain];
-    const place = `${table}, ${chainsText(chains)}`;
-    const program = programOf([table, ...group.branches.flatMap(({ evidence }) => evidence)]);
-    const show = isOfIptables(base)
-      ? command(`${IPTABLES_OF[family]} -t`, base.table, '-S', chains[0] ?? base.chain)
-      : command('nft list chain', TABLE_FAMILIES[base.family].word, base.table, base.chain);
-    const suspect = { family, position: group.position, program, place, rules, show };
-    return Object.keys(rules).length === 0 ? [] : [{ priority: base.priority, suspect }];
-  });
+async function readNative(reader: Reader, family: Family, base: NatChain): Promise<MetChain> {
+  const { netlink } = reader.host;
+  const { iptables, ownChain } = reader.options;
+  const { word } = TABLE_FAMILIES[base.family];
+  const table = `table ${word} ${base.table}`;
+  const areShownApart = isOfIptables(base);
+  const read = async () =>
+    netlink ? await readBranches(netlink, base, areShownApart ? ownChain : undefined) : [];
+  return {
+    family,
+    priority: base.priority,
+    position: positionOf(base, iptables),
+    table,
+    chain: base.chain,
+    show: areShownApart
+      ? [IPTABLES_OF[family], '-t', base.table, '-S']
+      : ['nft', 'list', 'chain', word, base.table],
+    areShownApart,
+    branches: (await unlessRefused(reader, `${table}, chain ${base.chain}`, read)) ?? [],
+  };
 }
 
 /** Of two NAT chains with one priority the kernel runs the one that was registered later first, and tells nobody which that is. */
@@ -138,7 +150,34 @@ function positionOf(base: NatChain, iptables: Dataplane['iptables']): Position {
   return base.priority < own ? 'before' : 'after';
 }
 
-function sumOf(branches: readonly Pick<Branch, 'rules'>[]): Branch['rules'] {
+/** The rules of a chain by the program that their names say, and by whether packets meet them before the agent's jump. */
+function suspectsOf(met: MetChain, { iptables }: SuspectOptions): readonly Placed[] {
+  const { family, priority, table, branches } = met;
+  let { position } = met;
+  const placed = branches.map((branch) => {
+    if (branch.isOwn && iptables !== undefined) position = 'after';
+    return { branch, position, program: programOf([table, ...branch.evidence])?.name };
+  });
+  const groups = Map.groupBy(placed, (one) => `${one.program} ${one.position}`);
+  return [...groups.values()].flatMap(([first, ...more]) => {
+    if (first === undefined) return [];
+    const group = [first, ...more].map(({ branch }) => branch);
+    const rules = sumOf(group);
+    if (Object.keys(rules).length === 0) return [];
+    const chains = met.areShownApart ? group.map(({ chain }) => chain ?? met.chain) : [met.chain];
+    const suspect = {
+      family,
+      position: first.position,
+      program: programOf([table, ...group.flatMap(({ evidence }) => evidence)]),
+      place: `${table}, ${chainsText(chains)}`,
+      rules,
+      show: command([...met.show, chains[0] ?? met.chain]),
+    };
+    return [{ priority, suspect }];
+  });
+}
+
+function sumOf(branches: readonly Branch[]): Branch['rules'] {
   const sum: Branch['rules'] = {};
   for (const { rules } of branches)
     for (const [kind, count] of Object.entries(rules) as [RuleKind, number][])
@@ -154,120 +193,78 @@ function chainsText(names: readonly string[]): string {
 }
 
 /** A command with names that other programs have chosen: none if one of them could mean something else to a shell. */
-function command(start: string, ...words: readonly string[]): string | undefined {
-  return words.every((word) => /^[\w.-]+$/.test(word)) ? [start, ...words].join(' ') : undefined;
+function command(words: readonly string[]): string | undefined {
+  return words.every((word) => /^[\w.-]+$/.test(word)) ? words.join(' ') : undefined;
 }
 
 const MOST_LINES = 10;
 
-/** The first rules of POSTROUTING in `nat`, without the agent's jump, and what could not be listed. */
-export interface PostroutingListing {
-  readonly lines: readonly string[];
-  /** In the words of `Suspects`. */
-  readonly unread: readonly string[];
-}
+const BUILT_IN = { raw: 'PREROUTING', nat: 'POSTROUTING' } as const;
 
-/** The rules as iptables prints them, in the modes that the node uses, unread. For people. */
-export async function listPostrouting(host: Host, options: SuspectOptions): Promise<PostroutingListing> {
-  const [lines, unread]: [string[], string[]] = [[], []];
-  for (const family of options.families)
-    for (const mode of ['nft', 'legacy'] as const) {
-      const isOwn = options.iptables?.mode === mode;
-      const isUsed =
-        mode === 'nft'
-          ? await host.netlink?.has({ family, table: 'nat', chain: 'POSTROUTING' })
-          : (await legacyTables(host, family))?.includes('nat');
-      if (!(isUsed ?? isOwn)) continue;
-      const found = isOwn ? options.iptables : await findCommand(host, mode);
-      if (found === undefined) continue;
-      const tool = createTool(inTurns(host, mode), family, found.suffix);
-      const list = () => tool.listWhole('POSTROUTING', 'nat');
-      const specs = await unlessRefused({ unread }, placeText(family, mode, 'nat', 'POSTROUTING'), list);
-      const others = (specs ?? []).filter((spec) => ruleTarget(spec) !== options.ownChain);
-      const command = `${IPTABLES_OF[family]}${found.suffix} -t nat -S POSTROUTING`;
-      lines.push(...truncated(others, MOST_LINES, (spec) => `${command}: ${spec}`));
-    }
-  return { lines, unread };
-}
-
-function placeText(family: Family, mode: IptablesMode, table: string, chain: string): string {
-  return `${IPTABLES_OF[family]}-${mode}, table ${table}, chain ${chain}`;
-}
-
-const LEGACY_CHAIN = { raw: 'PREROUTING', nat: 'POSTROUTING' } as const;
-
-/** The rules of a built-in chain of the legacy mode. Where they lead to is not read: each chain costs a process that reads the whole table. */
-async function readLegacy(reader: Reader, family: Family, table: 'raw' | 'nat'): Promise<readonly Placed[]> {
-  const { host, options } = reader;
-  // Only root may know. To list a table that is not in use would make it.
-  const inUse = await legacyTables(host, family);
-  if (inUse?.includes(table) !== true) return [];
-  const [chain, isOwn] = [LEGACY_CHAIN[table], options.iptables?.mode === 'legacy'];
-  const what = placeText(family, 'legacy', table, chain);
+/** The rules of a built-in chain as iptables prints them; those of POSTROUTING also for people. Empty if nothing is in use there. */
+async function listRules(
+  reader: Reader,
+  family: Family,
+  mode: IptablesMode,
+  table: keyof typeof BUILT_IN,
+): Promise<readonly string[]> {
+  const { host, options, postrouting } = reader;
+  const chain = BUILT_IN[table];
+  const isOwn = options.iptables?.mode === mode;
   const list = async () => {
-    const found = isOwn ? options.iptables : await findCommand(host, 'legacy');
+    // Only root may know. To list a table that is not in use would make it.
+    const isUsed =
+      mode === 'nft'
+        ? await host.netlink?.has({ family, table, chain })
+        : (await legacyTables(host, family))?.includes(table);
+    if (!(isUsed ?? isOwn)) return [];
+    const found = isOwn ? options.iptables : await findCommand(host, mode);
+    // What is in nf_tables is read without iptables.
+    if (found === undefined && mode === 'nft') return [];
     if (found === undefined)
       throw new DataplaneError('missing', 'it is in use, but not installed here', 'install it');
-    return await createTool(inTurns(host, 'legacy'), family, found.suffix).listWhole(chain, table);
+    const rules = await createTool(inTurns(host, mode), family, found.suffix).listWhole(chain, table);
+    const others = rules.filter((rule) => table === 'nat' && ruleTarget(rule) !== options.ownChain);
+    const shown = `${IPTABLES_OF[family]}${found.suffix} -t nat -S POSTROUTING`;
+    postrouting.push(...truncated(others, MOST_LINES, (rule) => `${shown}: ${rule}`));
+    return rules;
   };
-  const specs = (await unlessRefused(reader, what, list)) ?? [];
-  const isBeside = table === 'nat' && !isOwn && options.iptables !== undefined;
-  let position: Position = isBeside ? 'unknown' : 'before';
-  const placed: Placed[] = [];
-  for (const spec of specs) {
-    const target = ruleTarget(spec);
-    if (isOwn && target === options.ownChain) position = 'after';
-    const kind = target === options.ownChain ? undefined : legacyKind(table, spec, target);
-    if (kind === undefined) continue;
-    const program = programOf([`-A ${chain} ${spec}`]);
-    const show = command(
-      `${IPTABLES_OF[family]}-legacy -t`,
-      table,
-      '-S',
-      kind === 'leads' ? (target ?? chain) : chain,
-    );
-    const place = kind === 'leads' ? `${what}, which leads to ${target}` : what;
-    placed.push({
-      priority: table === 'raw' ? Number.MIN_SAFE_INTEGER : SRCNAT,
-      suspect: { family, position, program, place, rules: { [kind]: 1 }, show },
-    });
-  }
-  return merged(placed);
+  const what = `${IPTABLES_OF[family]}-${mode}, table ${table}, chain ${chain}`;
+  return (await unlessRefused(reader, what, list)) ?? [];
 }
 
-function legacyKind(table: 'raw' | 'nat', spec: string, target: string | undefined): RuleKind | undefined {
-  if (table === 'raw') return /-j (?:NOTRACK|CT .*--notrack)/.test(spec) ? 'untracks' : undefined;
+/** The rules of a built-in chain of the legacy mode. Where they lead to is not read: each chain costs a process that reads the whole table. */
+async function readLegacy(reader: Reader, family: Family, table: keyof typeof BUILT_IN): Promise<MetChain> {
+  const { iptables, ownChain } = reader.options;
+  const chain = BUILT_IN[table];
+  const isBeside = table === 'nat' && iptables?.mode === 'nft';
+  const rules = await listRules(reader, family, 'legacy', table);
+  return {
+    family,
+    priority: table === 'raw' ? Number.MIN_SAFE_INTEGER : SRCNAT,
+    position: isBeside ? 'unknown' : 'before',
+    table: `${IPTABLES_OF[family]}-legacy, table ${table}`,
+    chain,
+    show: [`${IPTABLES_OF[family]}-legacy`, '-t', table, '-S'],
+    areShownApart: true,
+    branches: rules.map((rule) => {
+      const target = ruleTarget(rule);
+      const isOwn = table === 'nat' && target === ownChain;
+      const kind = isOwn ? undefined : legacyKind(table, rule, target);
+      return {
+        rules: kind === undefined ? {} : { [kind]: 1 },
+        chain: kind === 'leads' ? target : undefined,
+        evidence: [`-A ${chain} ${rule}`],
+        isOwn,
+      };
+    }),
+  };
+}
+
+function legacyKind(table: 'raw' | 'nat', rule: string, target: string | undefined): RuleKind | undefined {
+  if (table === 'raw') return /-j (?:NOTRACK|CT .*--notrack)/.test(rule) ? 'untracks' : undefined;
   if (target === 'MASQUERADE') return 'masquerades';
   if (/^(?:SNAT|NETMAP|SAME)$/.test(target ?? '')) return 'snat';
   if (target === 'ACCEPT' || target === 'RETURN') return 'accepts';
   return target === undefined || /^(?:LOG|NFLOG|MARK|CONNMARK)$/.test(target) ? undefined : 'leads';
-}
-
-/** Suspects that differ in nothing but their rules, as one. */
-function merged(placed: readonly Placed[]): readonly Placed[] {
-  const keyOf = ({ suspect: { position, program, place } }: Placed) =>
-    `${position} ${program?.name} ${place}`;
-  return [...Map.groupBy(placed, keyOf).values()].flatMap((members) =>
-    members.slice(0, 1).map(({ priority, suspect }) => ({
-      priority,
-      suspect: { ...suspect, rules: sumOf(members.map((one) => one.suspect)) },
-    })),
-  );
-}
-
-/** Links that Cilium makes, also as Dataplane V2 of GKE. */
-async function isCilium({ readText }: Host): Promise<boolean> {
-  return /^ *cilium_(?:host|net):/m.test((await readText('/proc/net/dev')) ?? '');
-}
-
-function bpfSuspect(family: Family): Suspect {
-  const place = 'BPF programs at its links, which cannot be read';
-  return {
-    family,
-    position: 'unknown',
-    program: programOf(['cilium']),
-    place,
-    rules: {},
-    show: 'cilium-dbg status',
-  };
 }

@@ -28,6 +28,8 @@ export interface Suspect {
 /** What else does NAT on a node, in the order in which packets meet it. */
 export interface Suspects {
   readonly suspects: readonly Suspect[];
+  /** The first rules of POSTROUTING as iptables prints them, without the agent's jump, each behind the command that lists it. */
+  readonly postrouting: readonly string[];
   /** What could not be read, in words; the same words as long as it is the same. */
   readonly unread: readonly string[];
 }

@@ -1,13 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Family } from '../cidr/address.ts';
-import { receive, replyParts } from './connection.ts';
+import { replyParts } from './connection.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
   ATTRIBUTE_HEADER_BYTES,
   aligned,
   attribute,
   attributesOf,
-  bigUint,
   bytesOf,
   find,
   type Message,
@@ -49,22 +48,6 @@ export interface Flow {
   readonly tcpState: number | undefined;
 }
 
-/** Which flows are meant: those with these values in one direction. */
-export interface FlowFilter {
-  readonly direction: 'original' | 'reply';
-  readonly family: Family;
-  readonly source?: bigint;
-  readonly destination?: bigint;
-  /** Both, or none. */
-  readonly protocol?: number;
-  readonly destinationPort?: number;
-}
-
-export interface TimedFlow extends Flow {
-  /** When it began, in nanoseconds since 1970; undefined unless the kernel notes it (nf_conntrack_timestamp). */
-  readonly began: bigint | undefined;
-}
-
 /** IPCTNL_MSG_CT_… in linux/netfilter/nfnetlink_conntrack.h; the high byte is NFNL_SUBSYS_CTNETLINK. */
 const CT_MSG = { new: 0x0100, get: 0x0101, delete: 0x0102, getStats: 0x0105 } as const;
 
@@ -76,13 +59,7 @@ const CTA = {
   protoInfo: 4,
   id: 12,
   zone: 18,
-  timestamp: 20,
-  filter: 25,
 } as const;
-const CTA_TIMESTAMP_START = 1;
-/** Flags in net/netfilter/nf_conntrack_netlink.c, of what is compared; CTA_FILTER_ORIG_FLAGS, or the one behind it, has them. */
-const CTA_FILTER_F = { source: 1, destination: 2, protocol: 8, destinationPort: 32 } as const;
-const CTA_FILTER_ORIGINAL_FLAGS = 1;
 const CTA_TUPLE = { ip: 1, proto: 2 } as const;
 const CTA_PROTO = { number: 1, sourcePort: 2, destinationPort: 3 } as const;
 const CTA_PROTOINFO_TCP = 1;
@@ -119,32 +96,18 @@ export class Conntrack implements Disposable {
    * @param afterPart is called after each part; only then may flows be deleted
    */
   async flows(family: Family | undefined, take: (flow: Flow) => void, afterPart: () => void): Promise<void> {
-    for (const replies of this.#dump(family, [])) {
+    for (const replies of this.#dump(family)) {
       for (const reply of replies) take(readFlow(reply));
       afterPart();
       await nextTurn();
     }
   }
 
-  /**
-   * Reads the flows that have the values.
-   *
-   * @param asksKernel whether the kernel leaves out the others, as it does since Linux 5.17 (5.8 to 5.16 compare the values of
-   * replies with nothing); otherwise it tells all
-   */
-  async flowsWith(filter: FlowFilter, asksKernel: boolean, take: (flow: TimedFlow) => void): Promise<void> {
-    const parts = this.#dump(filter.family, asksKernel ? filterAttributes(filter) : []);
-    await receive(parts, (reply) => {
-      const flow = readFlow(reply);
-      if (isMeant(flow, filter)) take({ ...flow, began: beginningOf(reply) });
-    });
-  }
-
-  *#dump(family: Family | undefined, attributes: readonly Buffer[]) {
+  *#dump(family: Family | undefined) {
     // The kernel goes on with a dump at each reading: other requests need a socket of their own.
     using socket = new NetlinkSocket();
     const protocol = family === undefined ? 0 : NFPROTO[family].protocol;
-    const request = { type: CT_MSG.get, flags: NLM_F.dump, protocol, attributes };
+    const request = { type: CT_MSG.get, flags: NLM_F.dump, protocol, attributes: [] };
     yield* this.#ask('list the flows of conntrack', socket, request, CT_MSG.new);
   }
 
@@ -154,8 +117,7 @@ export class Conntrack implements Disposable {
    * @returns whether it was still there
    */
   delete({ family, protocol, original, id }: Flow): boolean {
-    const { sourcePort = 0, destinationPort = 0 } = original;
-    const tuple = tupleAttributes(family, { ...original, protocol, sourcePort, destinationPort });
+    const tuple = tupleAttributes(family, protocol, original);
     const attributes = [attribute(CTA.original, tuple), attribute(CTA.id, bytesOf(id, 4))];
     const request = { type: CT_MSG.delete, flags: NLM_F.ack, protocol: NFPROTO[family].protocol, attributes };
     try {
@@ -186,47 +148,24 @@ export class Conntrack implements Disposable {
   }
 }
 
-/** What of a tuple is given. */
-type SomeOfTuple = Partial<Tuple> & { readonly protocol?: number };
-
-function tupleAttributes(family: Family, tuple: SomeOfTuple): readonly Buffer[] {
-  const { source, destination, protocol, sourcePort, destinationPort } = tuple;
-  const one = (type: number, value: bigint | number | undefined, bytes: number) =>
-    value === undefined ? [] : [attribute(type, bytesOf(value, bytes))];
+/** The tuple of a flow with ports. */
+function tupleAttributes(
+  family: Family,
+  protocol: number,
+  { source, destination, sourcePort = 0, destinationPort = 0 }: Tuple,
+): readonly Buffer[] {
   const [type, { bytes }] = [CTA_IP_SOURCE[family], NFPROTO[family]];
-  const ip = [...one(type, source, bytes), ...one(type + 1, destination, bytes)];
-  const proto = [
-    ...one(CTA_PROTO.number, protocol, 1),
-    ...one(CTA_PROTO.sourcePort, sourcePort, 2),
-    ...one(CTA_PROTO.destinationPort, destinationPort, 2),
-  ];
-  return [attribute(CTA_TUPLE.ip, ip), ...(proto.length === 0 ? [] : [attribute(CTA_TUPLE.proto, proto)])];
-}
-
-function filterAttributes({ direction, family, ...values }: FlowFilter): readonly Buffer[] {
-  const names = (Object.keys(values) as (keyof typeof values)[]).filter(
-    // Of IPv6 the kernel leaves out just those that have the address (ctnetlink_filter_match_tuple, Linux 6.18).
-    (name) => family === 'IPv4' || (name !== 'source' && name !== 'destination'),
-  );
-  if (names.length === 0) return [];
-  const flags = Buffer.alloc(4);
-  flags.writeUInt32LE(names.reduce((sum, name) => sum | CTA_FILTER_F[name], 0));
-  const type = CTA_FILTER_ORIGINAL_FLAGS + (direction === 'reply' ? 1 : 0);
   return [
-    attribute(CTA[direction], tupleAttributes(family, values)),
-    attribute(CTA.filter, [attribute(type, flags)]),
+    attribute(CTA_TUPLE.ip, [
+      attribute(type, bytesOf(source, bytes)),
+      attribute(type + 1, bytesOf(destination, bytes)),
+    ]),
+    attribute(CTA_TUPLE.proto, [
+      attribute(CTA_PROTO.number, bytesOf(protocol, 1)),
+      attribute(CTA_PROTO.sourcePort, bytesOf(sourcePort, 2)),
+      attribute(CTA_PROTO.destinationPort, bytesOf(destinationPort, 2)),
+    ]),
   ];
-}
-
-function isMeant(flow: Flow, { direction, family, protocol, ...values }: FlowFilter): boolean {
-  if (flow.family !== family || (protocol !== undefined && flow.protocol !== protocol)) return false;
-  const tuple = flow[direction];
-  return (Object.keys(values) as (keyof typeof values)[]).every((name) => tuple[name] === values[name]);
-}
-
-function beginningOf(message: Message): bigint | undefined {
-  const start = find(find(attributesOf(message), CTA.timestamp), CTA_TIMESTAMP_START);
-  return start && bigUint(start, 8);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Range } from '../cidr/ranges.ts';
 import { interrupted } from './error.ts';
-import { countedBy, readVerdict, type VerdictData } from './expressions.ts';
+import { countedBy } from './expressions.ts';
 import {
   attribute,
   attributesIn,
@@ -18,8 +18,6 @@ import { OPEN_END } from './user-data.ts';
 interface Element extends Range {
   /** Undefined if the set does not count. */
   readonly packets?: bigint | undefined;
-  /** Undefined if the set is no verdict map. */
-  readonly verdict?: VerdictData | undefined;
 }
 
 /** The elements of an interval set, ascending. */
@@ -27,8 +25,6 @@ export interface Elements {
   readonly ranges: readonly Element[];
   /** Whether the set has an element for all other addresses. */
   readonly catchAll: boolean;
-  /** What becomes of a packet with any other address in a verdict map. */
-  readonly otherVerdict?: VerdictData | undefined;
   /** Whether an element has more than a range and a count, such as a time limit, which changes what it means. */
   readonly hasOthers: boolean;
 }
@@ -39,7 +35,6 @@ interface Edge {
   readonly flags: number;
   readonly packets: bigint | undefined;
   readonly hasOthers: boolean;
-  readonly verdict?: VerdictData | undefined;
 }
 
 /** Numbers of attributes, and flags, in linux/netfilter/nf_tables.h. */
@@ -48,7 +43,7 @@ const NFTA_LIST_ELEM = 1;
 const NFTA_DATA_VALUE = 1;
 const NFT_SET_ELEM_INTERVAL_END = 1;
 const NFT_SET_ELEM_CATCHALL = 2;
-const NFTA_SET_ELEM = { key: 1, data: 2, flags: 3, userData: 6, expression: 7, padding: 8 } as const;
+const NFTA_SET_ELEM = { key: 1, flags: 3, userData: 6, expression: 7, padding: 8 } as const;
 /**
  * The attribute with ranges, and with the address behind the last one of each, which ends it; the highest address needs
  * no end. The key of an IPv4 set has 4 bytes, that of an IPv6 set 16.
@@ -99,7 +94,6 @@ export function readElements(message: Message, keyBytes: number): readonly Edge[
 function readEdge(element: Span, keyBytes: number): Edge {
   let [key, flags, hasOthers] = [0n, 0, false];
   let packets: bigint | undefined;
-  let verdict: VerdictData | undefined;
   for (const part of attributesIn(element))
     switch (part.type) {
       case NFTA_SET_ELEM.key:
@@ -112,10 +106,6 @@ function readEdge(element: Span, keyBytes: number): Edge {
         packets = countedBy(part);
         hasOthers ||= packets === undefined;
         break;
-      case NFTA_SET_ELEM.data:
-        verdict = readVerdict(part);
-        hasOthers = true;
-        break;
       case NFTA_SET_ELEM.userData:
       case NFTA_SET_ELEM.padding:
         break;
@@ -123,7 +113,7 @@ function readEdge(element: Span, keyBytes: number): Edge {
         hasOthers = true;
     }
   hasOthers ||= flags > NFT_SET_ELEM_CATCHALL;
-  return { key, flags, packets, hasOthers, ...(verdict && { verdict }) };
+  return { key, flags, packets, hasOthers };
 }
 
 /**
@@ -136,7 +126,7 @@ export function joinElements(all: readonly Edge[], keyBytes: number, isInterval 
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
   let hasOthers = all.some((one) => one.hasOthers);
-  for (const [index, { key, packets, verdict }] of edges.entries()) {
+  for (const [index, { key, packets }] of edges.entries()) {
     if (isEnd(edges[index])) {
       hasOthers ||= key !== 0n && (index === 0 || isEnd(edges[index - 1]));
       continue;
@@ -145,15 +135,10 @@ export function joinElements(all: readonly Edge[], keyBytes: number, isInterval 
     // Keys of several parts may begin alike.
     if (isInterval && next?.key === key) throw interrupted('list elements');
     const end = next === undefined ? highest : next.key - 1n;
-    ranges.push({ first: key, last: isInterval ? end : key, packets, ...(verdict && { verdict }) });
+    ranges.push({ first: key, last: isInterval ? end : key, packets });
   }
-  const other = all.find(({ flags }) => flags === NFT_SET_ELEM_CATCHALL);
-  return {
-    ranges,
-    catchAll: other !== undefined,
-    ...(other?.verdict && { otherVerdict: other.verdict }),
-    hasOthers,
-  };
+  const catchAll = all.some(({ flags }) => flags === NFT_SET_ELEM_CATCHALL);
+  return { ranges, catchAll, hasOthers };
 }
 
 export function isEnd(edge: Edge | undefined): boolean {

@@ -13,7 +13,7 @@ interface Values {
 }
 
 /** What becomes of a packet: a positive code is netfilter's (NF_ACCEPT), a negative one of nf_tables (NFT_RETURN). */
-export interface VerdictData {
+interface VerdictData {
   readonly code: number;
   readonly chain?: string | undefined;
 }
@@ -130,9 +130,6 @@ const WRITE: {
   ],
   bytes: (value) => Buffer.from(value, 'hex'),
 };
-
-/** NFTA_SET_ELEM_DATA of a verdict map; undefined if it is other data. */
-export const readVerdict = READ.verdict;
 
 /** Expressions whose bytes change with packets, and are left out. */
 const CHANGING = ['last', 'quota'];

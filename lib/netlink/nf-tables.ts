@@ -48,8 +48,6 @@ export interface MostRules {
 
 interface SetShape {
   readonly isInterval?: boolean;
-  /** Of a key; without it, of an address of the family. */
-  readonly keyBytes?: number;
   /** How many elements are read: an error says that it holds more. */
   readonly most?: number;
 }
@@ -108,11 +106,6 @@ export class NfTables implements Disposable {
     return chains?.filter((one) => one !== undefined) ?? [];
   }
 
-  /** A set or map, but not its elements; undefined if there is no such set. */
-  async set(name: SetName<TableFamily>): Promise<SetReply | undefined> {
-    return (await this.#ask('set', name, name.set, readSet))?.[0];
-  }
-
   /** All sets and maps of a table. */
   async sets(name: TableName): Promise<readonly SetReply[]> {
     return (await this.#ask('sets', name, undefined, readSet)) ?? [];
@@ -165,8 +158,9 @@ export class NfTables implements Disposable {
   }
 
   /** The elements of a set; undefined if there is no such set. */
-  async elements(name: SetName<TableFamily>, shape: SetShape = {}): Promise<Elements | undefined> {
-    const { isInterval = true, keyBytes = TABLE_FAMILIES[name.family].bytes, most } = shape;
+  async elements(name: SetName, shape: SetShape = {}): Promise<Elements | undefined> {
+    const { isInterval = true, most } = shape;
+    const keyBytes = NFPROTO[name.family].bytes;
     let count = 0;
     const parts = await this.#ask('elements', name, name.set, (reply) => {
       const part = readElements(reply, keyBytes);

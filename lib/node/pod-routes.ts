@@ -20,15 +20,6 @@ export interface PodRoute {
   readonly prefix: Prefix;
   /** Much as ip-route(8) writes it: `10.244.2.0/24 dev flannel.1`. */
   readonly text: string;
-  /** The name of the link. */
-  readonly link: string;
-}
-
-/** Names of links by which packets of pods of a family come in, and answers to them. */
-export interface ForwardingLinks {
-  readonly pods: readonly string[];
-  /** Those of default routes. */
-  readonly uplinks: readonly string[];
 }
 
 /** Links that CNI plugins make by these names. */
@@ -101,17 +92,6 @@ function sourcesOf(family: Family, pods: readonly Prefix[], others: readonly Pre
   );
 }
 
-/** @throws {NetlinkError} also if the node has too many routes */
-export async function forwardingLinks(family: Family): Promise<ForwardingLinks> {
-  const all = await allLinks();
-  const links = podLinks(all);
-  const routes = await unicastRoutes([family], new Set(links.keys()));
-  const pods = new Set(routesToPods(links, routes, createIsLocal()).map(({ link }) => link));
-  const defaults = new Set(routes.filter(({ length }) => length === 0).flatMap((route) => route.links));
-  const uplinks = all.filter(({ index, name }) => defaults.has(index) && !pods.has(name));
-  return { pods: [...pods], uplinks: uplinks.map(({ name }) => name) };
-}
-
 /** The links that may lead to pods, by index: those with such a name, bridges with a pod at a port, and the node's ends of pairs. */
 export function podLinks(all: readonly Link[]): ReadonlyMap<number, Link> {
   const pairs = all.filter(
@@ -149,6 +129,6 @@ export function routesToPods(
     if (gateway !== undefined && SERVICE_GATEWAYS.includes(gateway)) return [];
     const prefix = prefixAt(family, address, length);
     const where = table === RT_TABLE_MAIN ? '' : ` table ${table}`;
-    return [{ prefix, text: `${prefix.text} dev ${link.name}${where}`, link: link.name }];
+    return [{ prefix, text: `${prefix.text} dev ${link.name}${where}` }];
   });
 }

@@ -13,21 +13,11 @@ import { statusPage } from './status-page.ts';
 export interface Endpoints extends MetricsAbout {
   readonly agent: Knowledge;
   readonly metrics: Metrics;
-  /** Reads how full connection tracking is; undefined if it is not loaded. */
-  readonly conntrack: () => Promise<ConntrackUse | undefined>;
   /** The merged config, its hash and its conflicts, as JSON. */
   readonly configJson: () => string;
   /** The version of the agent, in one line. */
   readonly version: string;
   readonly node: string;
-}
-
-/** How full connection tracking is. */
-interface ConntrackUse {
-  readonly entries: number;
-  readonly most: number;
-  /** How many connections the kernel has refused, or forgotten early, since it was loaded. */
-  readonly dropped: number;
 }
 
 /** After this time, a request gets the counts of the last reading. */
@@ -37,25 +27,15 @@ const COUNT_TIMEOUT_MS = 2_000;
 export function routes(endpoints: Endpoints) {
   const { agent, metrics, families, resyncInterval } = endpoints;
   const counts = new PacketCounts();
-  /** What connection tracking had dropped at the last reading. */
-  let dropped: number | undefined;
   const readCounts = async (): Promise<void> => {
     const all = Array.from(agent.state.families.values(), ({ dataplane, policy }) =>
       counts.read(dataplane, policy),
     );
     await Promise.race([Promise.all(all), delay(COUNT_TIMEOUT_MS, undefined, { ref: false })]);
   };
-  const readConntrack = async (): Promise<void> => {
-    const table = await endpoints.conntrack();
-    metrics.setOnly('conntrack_usage_ratio', table && table.entries / table.most);
-    const more = table === undefined ? 0 : Math.max(0, table.dropped - (dropped ?? table.dropped));
-    metrics.add('conntrack_drops_total', {}, more);
-    dropped = table?.dropped;
-  };
   return {
     '/metrics': eachSecond(async () => {
       await readCounts();
-      await readConntrack();
       setPacketCounts(metrics, counts.byFamily);
       setFacts(metrics, agent.state, endpoints);
       return reply(200, METRICS_TYPE, await metrics.text());

@@ -129,14 +129,6 @@ export const METRICS = {
     ['family'],
     'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1. At 1, new connections to it fail. Counted every five minutes. Absent when ip_masq_agent_flows_against_policy is.',
   ),
-  conntrack_usage_ratio: gauge(
-    [],
-    'Share of the entries of connection tracking that are in use, from 0 to 1. At 1, new connections fail. Read at each scrape. Absent if connection tracking is not loaded.',
-  ),
-  conntrack_drops_total: counter(
-    [],
-    'Connections that the kernel has refused or forgotten early because connection tracking was full, since the first scrape.',
-  ),
   masqueraded_connections_total: counter(
     ['family'],
     'New connections that are masqueraded. The kernel counts from zero when the agent writes the rules.',

@@ -39,8 +39,6 @@ const TIMEOUT_S = 20;
 /** A node, and the status of its pod's container; no pod if that is absent. */
 interface Member {
   readonly name: string;
-  /** Those that the status of the node names. */
-  readonly addresses?: readonly string[];
   readonly container?: object;
   readonly daemonSet?: string;
   readonly behaviour?: Behaviour;
@@ -116,7 +114,7 @@ describe('fleet', () => {
   async function cluster(name: string, members: readonly Member[]): Promise<string> {
     const answers = join(dir, name);
     await mkdir(answers);
-    const nodes = members.map((one) => `${one.name}\t${(one.addresses ?? []).join(' ')}\n`);
+    const nodes = members.map((one) => `${one.name}\n`);
     await writeFile(join(answers, 'nodes'), nodes.join(''));
     const lines = members.flatMap((one) =>
       one.container

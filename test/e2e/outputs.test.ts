@@ -31,7 +31,7 @@ const OUTPUTS = {
   ],
   diff: ['diff', 'diff -f ip-masq-ok', 'diff --config-dir=invalid', 'diff --backend=nftables --enable-ipv6'],
   doctor: ['doctor', 'doctor --config-dir=nowhere', 'doctor --enable-ipv6 --config-dir=empty'],
-  ports: ['ports --to-ports=1-65535', 'ports 198.51.100.8:40001 udp', 'ports --of=198.51.100.7'],
+  ports: ['ports --to-ports=1-65535'],
   version: ['version'],
   cleanup: ['cleanup --dry-run', 'cleanup'],
 } as const;

@@ -21,7 +21,7 @@ export type { Family };
 
 /** Root tests both ways of making a namespace, everybody else the one without privileges. */
 export const BOX_KINDS: readonly BoxKind[] = IS_ROOT ? ['netns', 'userns'] : ['userns'];
-export const MODES: readonly IptablesMode[] = ['nft', 'legacy'];
+const MODES: readonly IptablesMode[] = ['nft', 'legacy'];
 /** With IPV4_ALONE, where the kernel has no other family. */
 export const FAMILIES: readonly Family[] = process.env['IPV4_ALONE'] ? ['IPv4'] : ['IPv4', 'IPv6'];
 

@@ -1,5 +1,5 @@
 /** Makes, reads and deletes flows in the connection tracking of the box that it is in. */
-import { Conntrack, type Flow, type FlowFilter } from '../../lib/netlink/conntrack.ts';
+import { Conntrack, type Flow } from '../../lib/netlink/conntrack.ts';
 import { attribute, errnoIn, messagesIn, writeMessage } from '../../lib/netlink/messages.ts';
 import { NetlinkSocket } from '../../lib/netlink/socket.ts';
 import { answer } from './helper.ts';
@@ -10,7 +10,6 @@ export type Deed =
   /** Makes so many UDP flows of IPv4 from 10.244.0.0/16 that leave as 192.0.2.1. */
   | { readonly kind: 'fill'; readonly flows: number }
   | { readonly kind: 'read'; readonly family?: Flow['family'] }
-  | { readonly kind: 'with'; readonly filter: FlowFilter; readonly asksKernel: boolean }
   | { readonly kind: 'delete'; readonly flow: Flow };
 
 const [CREATE, IPCTNL_MSG_CT_NEW] = [0x400, 0x0100];
@@ -81,12 +80,6 @@ answer<string, string>(async (text) => {
       return toText(true);
     case 'read':
       return toText(await read(deed.family));
-    case 'with': {
-      using conntrack = new Conntrack();
-      const found: Flow[] = [];
-      await conntrack.flowsWith(deed.filter, deed.asksKernel, (flow) => found.push(flow));
-      return toText(found);
-    }
     case 'delete': {
       using conntrack = new Conntrack();
       return toText(conntrack.delete(deed.flow));

@@ -78,7 +78,6 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'table',
     'chain',
     'chains',
-    'set',
     'sets',
     'objects',
     'rules',

@@ -30,7 +30,6 @@ const netlink: Netlink = {
   table: (name) => tables.table(name),
   chain: (name) => tables.chain(name),
   chains: (name) => tables.chains(name),
-  set: (name) => tables.set(name),
   sets: (name) => tables.sets(name),
   objects: (name) => tables.objects(name),
   rules: (...values) => tables.rules(...values),

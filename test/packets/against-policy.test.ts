@@ -50,7 +50,8 @@ const AGAINST: readonly Against[] = [
     to: INSIDE,
     as: NODE.IPv4,
     suspect: /: flannel, table ip nat, chain FLANNEL-POSTRTG \(masquerading: 1 rule\)/,
-    legacy: /: flannel, iptables-legacy, .* which leads to FLANNEL-POSTRTG/,
+    legacy:
+      /: flannel, iptables-legacy, table nat, chain FLANNEL-POSTRTG \(leading to chains that are not read: 1 rule\)/,
   },
   {
     name: "kubelet's old rule",
@@ -139,7 +140,7 @@ const AGAINST: readonly Against[] = [
     to: INSIDE,
     as: NODE.IPv4,
     suspect:
-      /after the agent's rules: an unknown program, table inet site, chain post \(masquerading: 1 rule\)/,
+      /after the agent's rules: an unknown program, table inet site, chain post \(leading to chains that are not read: 1 rule\)/,
   },
   {
     name: 'SNAT by a map',

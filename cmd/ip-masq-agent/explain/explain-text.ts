@@ -154,7 +154,6 @@ function liveLines(live: LiveVerdict, wanted: Verdict, paint: Paint): readonly s
     ...contended,
     ...live.flows.map(flowLine),
     ...(live.egress === undefined || live.isLocal ? [] : [`${live.egress}${ifOurs}`]),
-    ...(wanted === 'masqueraded' && !live.isLocal ? [invalidText(live)] : []),
     ...live.suspects.flatMap((one) => [suspectText(one), ...suspectDetails(one).map((line) => `  ${line}`)]),
     ...live.unread.map((what) => `not read: ${what}`),
   ];
@@ -199,14 +198,6 @@ function kernelText({ kernel: { state, verdict, kernelRule }, agrees }: LiveVerd
     case 'applied':
       return kernelRule ?? `none of the agent's rules matches it: ${VERDICT_TEXT[verdict]}`;
   }
-}
-
-/** Packets of no connection, such as a FIN after its entry has expired, are masqueraded by no rule. */
-function invalidText({ invalid: { agent, kubeProxyDrops } }: LiveVerdict): string {
-  const start = 'packets to it that conntrack refuses pass no NAT';
-  if (kubeProxyDrops) return `${start}: kube-proxy drops them`;
-  if (agent === 'dropped') return `${start}: the agent drops those of pods`;
-  return `${start}, and leave with the address of their pod${agent === 'counted' ? ', counted' : ''}`;
 }
 
 function elsewhereText({ where, state, verdict, kernelRule, differs }: Elsewhere): string {

@@ -14,7 +14,6 @@ import type { Args } from '../command.ts';
 import type { EXPLAIN_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
 import { explainedJson } from '../explain-json.ts';
-import { endOf } from '../flag-kinds.ts';
 import { keptFamilies, nodeAccess } from '../from-flags.ts';
 import { printResult } from '../print.ts';
 import { errorJson, orInvalid, readConfig } from '../read-config.ts';
@@ -74,6 +73,5 @@ function askedOf(text: string, isLive: boolean): Asked {
 
 function remedyFor(text: string): string {
   if (text.includes('/')) return 'with --live, write one address of the range, without the prefix length';
-  if (endOf(text) !== undefined) return 'leave out the port, which does not matter to the config';
   return 'write an address such as 10.1.2.3 or fd00::1';
 }

@@ -1,12 +1,11 @@
 import { setMaxListeners } from 'node:events';
-import { type Address, parseAddress } from '../../../lib/cidr/address.ts';
+import { parseAddress } from '../../../lib/cidr/address.ts';
 import { ask, inParallel, type Reply } from '../../../lib/fleet/ask.ts';
 import { type FleetNode, listNodes } from '../../../lib/fleet/nodes.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { FLEET_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { endOf } from '../flag-kinds.ts';
 import { printResult } from '../print.ts';
 import { stopSignal } from '../signals.ts';
 import { groupsText, type NodeReport, withoutDetails, worst, worstOf } from './groups.ts';
@@ -14,7 +13,7 @@ import { SUMMARIES, type Summary } from './summaries.ts';
 
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   const { flags } = args;
-  const { name, words, of } = questionOf(args);
+  const { name, words } = questionOf(args);
   const isText = flags.output === 'text';
   // Each process of kubectl listens; Node.js warns of more than ten.
   setMaxListeners(0, stopSignal);
@@ -26,10 +25,7 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
     timeoutMs: flags.timeout,
     signal: stopSignal,
   };
-  const all = await listNodes(kubectl, flags.selector, flags['node-selector']);
-  // The status of a node does not name all of its addresses.
-  const named = all.filter(({ addresses }) => of !== undefined && addresses.some((one) => isSame(one, of)));
-  const nodes = named.length > 0 ? named : all;
+  const nodes = await listNodes(kubectl, flags.selector, flags['node-selector']);
   const reports = new Map<string, NodeReport>();
   await inParallel(nodes, flags.parallel, async (node) => {
     const report = reportOf(node, await ask(kubectl, node, words), SUMMARIES[name]);
@@ -43,12 +39,7 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   return printResult(flags.output, worst(told), json, (paint) => groupsText(told, paint));
 }
 
-function isSame(text: string, { family, value }: Address): boolean {
-  const address = parseAddress(text);
-  return address?.family === family && address.value === value;
-}
-
-/** The command for the agents, its words, and the address whose node is asked; undefined for all nodes. */
+/** The command for the agents, and its words. */
 function questionOf({ operands: [command = '', ...operands], flags }: Args<typeof FLEET_FLAGS>) {
   const names = Object.keys(SUMMARIES) as (keyof typeof SUMMARIES)[];
   const name = names.find((one) => one === command);
@@ -56,16 +47,6 @@ function questionOf({ operands: [command = '', ...operands], flags }: Args<typeo
     throw new UsageError(`fleet does not know ${quote(command)}: write one of ${names.join(', ')}`);
   if (flags.parallel === 0) throw new UsageError('--parallel=0 asks no node: write 1 or more');
   const words = [name, ...(flags.live ? ['--live'] : []), '--output=json', ...operands];
-  if (name === 'ports' && operands.length === 0) return { name, words, of: undefined };
-  if (name === 'ports') {
-    const [end = '', ...more] = operands;
-    const { address, port } = endOf(end) ?? {};
-    if (port === undefined || more.length > 1 || flags.live)
-      throw new UsageError(
-        'fleet ports needs an address and port, and takes a protocol: 192.0.2.1:40001 tcp',
-      );
-    return { name, words, of: address };
-  }
   if (name !== 'explain' && (flags.live || operands.length > 0))
     throw new UsageError(`fleet ${name} takes no address and no --live, which are for fleet explain`);
   if (name === 'explain' && operands.length === 0)
@@ -73,7 +54,7 @@ function questionOf({ operands: [command = '', ...operands], flags }: Args<typeo
   const wrong = operands.find((text) => parseAddress(text) === undefined);
   if (wrong !== undefined)
     throw new UsageError(`${quote(wrong)} is not an IP address: write one such as 10.1.2.3 or fd00::1`);
-  return { name, words, of: undefined };
+  return { name, words };
 }
 
 function reportOf(

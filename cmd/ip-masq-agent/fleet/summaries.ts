@@ -1,5 +1,4 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
-import { type PortHolder, portHolderText } from '../../../lib/flows/port-holders.ts';
 import type { PortUse } from '../../../lib/flows/ports-in-use.ts';
 import { type AgentState, stateLines } from '../../../lib/status/status-json.ts';
 import { adviceText } from '../../../lib/text/advice.ts';
@@ -38,14 +37,6 @@ interface Explanations {
 }
 
 type Explanation = ReturnType<typeof explainedJson>;
-
-/** The output of ports with an address and port; without, that has only the destinations. */
-interface PortAnswer {
-  readonly destinations?: readonly PortUse[];
-  readonly end: string;
-  readonly isOwn: boolean;
-  readonly connections: readonly PortHolder[];
-}
 
 const MOST_RANGES = 5;
 /** How many rules are shown: the last, because the first are the same in all nodes. */
@@ -122,18 +113,14 @@ function explain(answer: object): Summary {
 }
 
 function ports(answer: object): Summary {
-  const { end, isOwn, connections, destinations } = answer as PortAnswer;
-  if (destinations !== undefined)
-    return {
-      lines: destinations.length === 0 ? ['no connection with a port of the node'] : ['its ports: see below'],
-      uses: destinations.map(({ address, protocol, destination, inUse, ports: all }) => ({
-        share: inUse / all,
-        text: `${inUse} of ${all} ports of ${address} to ${protocol} ${destination}`,
-      })),
-    };
-  if (connections.length > 0) return { lines: connections.map(portHolderText) };
-  const none = `no connection is behind ${end} now; its entry may have expired`;
-  return { lines: [isOwn ? none : `${end} is not of this node`] };
+  const { destinations } = answer as { readonly destinations: readonly PortUse[] };
+  return {
+    lines: destinations.length === 0 ? ['no connection with a port of the node'] : ['its ports: see below'],
+    uses: destinations.map(({ address, protocol, destination, inUse, ports: all }) => ({
+      share: inUse / all,
+      text: `${inUse} of ${all} ports of ${address} to ${protocol} ${destination}`,
+    })),
+  };
 }
 
 function verdictText(one: Explanation): string {

@@ -155,10 +155,10 @@ function addressReader(notices: Notices): AgentOptions['ownAddresses'] {
 }
 
 /** Starts the server; returns what takes each round into the metrics. */
-async function serveStatus({ flags, agent, notices, host }: Parts): Promise<(round: Round) => void> {
+async function serveStatus({ flags, agent, notices }: Parts): Promise<(round: Round) => void> {
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return () => {};
   const { startServer } = await import('./server.ts');
-  return startServer({ flags, agent, notices, host });
+  return startServer({ flags, agent, notices });
 }
 
 function lockOptions(

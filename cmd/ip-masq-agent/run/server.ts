@@ -3,7 +3,6 @@ import { setFlagsFromString } from 'node:v8';
 import type { Round } from '../../../lib/agent/loop.ts';
 import type { State } from '../../../lib/agent/state.ts';
 import { writeTerminationMessage } from '../../../lib/log/termination.ts';
-import { conntrackTable } from '../../../lib/node/conntrack-table.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { countRound } from '../../../lib/status/counts.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
@@ -28,14 +27,12 @@ export async function startServer({
   flags,
   agent,
   notices,
-  host,
-}: Pick<Parts, 'flags' | 'agent' | 'notices' | 'host'>): Promise<(round: Round) => void> {
+}: Pick<Parts, 'flags' | 'agent' | 'notices'>): Promise<(round: Round) => void> {
   const { log } = notices;
   const metrics = new Metrics();
   const all = routes({
     agent,
     metrics,
-    conntrack: () => conntrackTable(host.readText),
     build: buildInfo(),
     families: keptFamilies(flags),
     resyncInterval: flags['resync-interval'],

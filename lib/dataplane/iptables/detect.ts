@@ -123,7 +123,7 @@ async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promis
 const BUILT_IN_CHAINS = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
 
 /** The rules in the built-in chains of `nat`, as `iptables -S` prints them. */
-export async function builtInRules(list: Tool['list']): Promise<readonly string[]> {
+async function builtInRules(list: Tool['list']): Promise<readonly string[]> {
   const chains = await Promise.all(
     BUILT_IN_CHAINS.map(async (chain) => (await list(chain))?.map((spec) => `-A ${chain} ${spec}`) ?? []),
   );

@@ -36,7 +36,7 @@ export type Effect =
       /** Whether the next rule decides about some of these packets. */
       readonly isPartial: boolean;
     }
-  | { readonly kind: 'invalid'; readonly becomes: 'counted' | 'dropped' };
+  | { readonly kind: 'invalid' };
 
 /** A rule of the agent: its text, without the comment, and its expressions are made together. */
 export interface OwnRule extends RulePart, UserData {
@@ -131,7 +131,7 @@ export function invalidRule(
 ): OwnRule {
   return rule(
     'would leave with the address of a pod',
-    { kind: 'invalid', becomes: what === 'drop' ? 'dropped' : 'counted' },
+    { kind: 'invalid' },
     NOT_TRACKED,
     // The kernel never tracks neighbour discovery, which meets this chain between ports of a bridge too (bridge-nf-call-ip6tables).
     ...(family === 'IPv6' ? [isProtocol('ipv6-icmp', true)] : []),

@@ -27,7 +27,7 @@ export function kernelVerdicts(family: Family, table: Table | undefined): Kernel
     ...behind.flatMap(({ rule, text }) => readRule(table, rule, text)),
   ];
   const from = elsewhere && complement(elsewhere);
-  return { state: 'applied', ...firstMatches(family, rules), from, invalid: invalidIn(table) };
+  return { state: 'applied', ...firstMatches(family, rules), from };
 }
 
 /** Whether packets enter it where they enter the agent's chain of this name; the rules of the other one are known. */
@@ -35,11 +35,6 @@ function isAsMade({ name, hook, rules }: TableChain): boolean {
   const meant = { [CHAIN]: HOOK, [INVALID_CHAIN]: INVALID_HOOK }[name];
   const isHooked = (['type', 'number', 'policy'] as const).every((key) => hook?.[key] === meant?.[key]);
   return isHooked && (name === CHAIN || rules.every(({ own }) => own?.effect.kind === 'invalid'));
-}
-
-function invalidIn({ chains }: Table): KernelVerdicts['invalid'] {
-  const { effect } = chains.find(({ name }) => name === INVALID_CHAIN)?.rules[0]?.own ?? {};
-  return effect?.kind === 'invalid' ? effect.becomes : undefined;
 }
 
 function sourcesLeftAlone(table: Table, { own }: TableRule): RangeSet | undefined {

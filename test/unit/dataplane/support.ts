@@ -29,7 +29,6 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     table: none,
     chain: none,
     chains: none,
-    set: none,
     sets: none,
     objects: none,
     rules: none,

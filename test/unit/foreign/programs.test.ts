@@ -17,7 +17,6 @@ const NAMED: readonly (readonly [evidence: string, program: string | undefined])
   ['table ip flannel-ipv4', 'flannel'],
   ['table ip nat\nAWS-SNAT-CHAIN-0', 'AWS VPC CNI'],
   ['table ip nat\nSWIFT-POSTROUTING', 'Azure CNS'],
-  ['table ip6 azureSLBProbe', 'AKS load balancer probes'],
   ['table ip nat\ncali-POSTROUTING\ncali:O3lYWMrLQYEMJtB5', 'Calico'],
   ['table ip nat\nCILIUM_POST_nat', 'Cilium'],
   [
@@ -27,11 +26,8 @@ const NAMED: readonly (readonly [evidence: string, program: string | undefined])
   ['table ip nat\nip-masq-agent: ensure nat POSTROUTING\nMASQ-OLD', 'another ip-masq-agent'],
   ['table inet ip-masq-agent', 'another ip-masq-agent'],
   ['-A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE', 'Docker'],
-  ['table ip nat\nDOCKER-INGRESS', 'Docker Swarm'],
+  ['table ip nat\nDOCKER-INGRESS', 'Docker'],
   ['table inet ovn-kubernetes', 'OVN-Kubernetes'],
-  ['table ip nat\nLIQO-POSTROUTING', 'Liqo'],
-  ['table ip nat\nKILO-NAT', 'Kilo'],
-  ['table ip io.systemd.nat', 'systemd-networkd'],
   ['table ip nat\nSITE', undefined],
 ];
 
