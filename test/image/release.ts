@@ -71,7 +71,7 @@ export function release(get: () => ImageLab): void {
 
   it('has a manifest with all that the agent needs, and the image by the digest that the registry has', async () => {
     const objects = loadAll(readFileSync(file('install.yaml'), 'utf8')) as readonly KubernetesObject[];
-    assert.deepEqual(audit(objects), []);
+    assert.deepEqual(await audit(objects), []);
     for (const { metadata } of objects)
       assert.equal(metadata.labels?.['app.kubernetes.io/version'], get().version, metadata.name);
     // An upgrade leaves these out, which people have edited.

@@ -16,16 +16,11 @@ export interface DaemonSet {
   readonly metadata: Metadata;
   readonly spec: {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
-    readonly minReadySeconds?: number;
-    readonly updateStrategy: unknown;
     readonly template: { readonly metadata: Metadata; readonly spec: PodSpec };
   };
 }
 
 interface PodSpec {
-  readonly hostNetwork?: boolean;
-  readonly serviceAccountName?: string;
-  readonly automountServiceAccountToken?: boolean;
   readonly nodeSelector?: Readonly<Record<string, string>>;
   readonly affinity?: {
     readonly nodeAffinity: {
@@ -34,67 +29,21 @@ interface PodSpec {
       };
     };
   };
-  readonly securityContext?: SecurityContext;
   readonly containers: readonly Container[];
   readonly initContainers?: readonly Container[];
   readonly volumes: readonly Volume[];
-  readonly tolerations?: readonly unknown[];
 }
 
 export interface Container {
   readonly name: string;
   readonly image: string;
   readonly args?: readonly string[];
-  readonly env?: readonly EnvVar[];
-  readonly ports?: readonly Port[];
-  readonly securityContext?: SecurityContext;
   readonly resources?: unknown;
-  readonly startupProbe?: Probe;
-  readonly livenessProbe?: Probe;
-  readonly readinessProbe?: Probe;
-  readonly volumeMounts: readonly VolumeMount[];
 }
 
-interface EnvVar {
-  readonly name: string;
-  readonly value?: string;
-  readonly valueFrom?: { readonly fieldRef?: { readonly fieldPath: string } };
-}
-
-interface Port {
-  readonly name?: string;
-  readonly containerPort: number;
-  readonly hostPort?: number;
-}
-
-interface SecurityContext {
-  readonly runAsUser?: number;
-  readonly runAsNonRoot?: boolean;
-  readonly privileged?: boolean;
-  readonly runAsGroup?: number;
-  readonly allowPrivilegeEscalation?: boolean;
-  readonly readOnlyRootFilesystem?: boolean;
-  readonly seccompProfile?: { readonly type: string };
-  readonly capabilities?: { readonly add?: readonly string[]; readonly drop?: readonly string[] };
-}
-
-export interface Probe {
-  readonly httpGet: { readonly host?: string; readonly port: number | string; readonly path: string };
-  readonly periodSeconds: number;
-  readonly failureThreshold: number;
-}
-
-interface VolumeMount {
-  readonly name: string;
-  readonly mountPath: string;
-  readonly readOnly?: boolean;
-}
-
-export interface Volume {
+interface Volume {
   readonly name: string;
   readonly projected?: { readonly defaultMode?: number; readonly sources: readonly ProjectedSource[] };
-  readonly hostPath?: { readonly path: string; readonly type?: string };
-  readonly emptyDir?: unknown;
 }
 
 interface ProjectedSource {
@@ -105,7 +54,7 @@ interface ProjectedSource {
   };
 }
 
-export interface PodMonitor {
+interface PodMonitor {
   readonly kind: 'PodMonitor';
   readonly metadata: Metadata;
   readonly spec: {
@@ -172,13 +121,6 @@ export type KubernetesObject =
   | PrometheusRule
   | ServiceAccount;
 
-/** What pods tolerate that run on every tainted node. */
-export const EVERY_TAINT = [
-  { operator: 'Exists', effect: 'NoSchedule' },
-  { operator: 'Exists', effect: 'NoExecute' },
-  { operator: 'Exists', key: 'CriticalAddonsOnly' },
-];
-
 /** The objects of one kind. */
 export function ofKind<Kind extends KubernetesObject['kind']>(
   kind: Kind,
@@ -214,6 +156,6 @@ export function isAgent(daemonSet: DaemonSet): boolean {
 }
 
 /** Whether a program of ours runs in it, and not one beside it. */
-export function isOurs({ image }: Container): boolean {
+function isOurs({ image }: Container): boolean {
   return /(?:^|\/)ip-masq-agent(?:[:@]|$)/.test(image) && !image.startsWith('registry.k8s.io/');
 }

@@ -25,7 +25,7 @@ export function helm(...args: readonly string[]): Promise<RunResult> {
 }
 
 /** What the chart renders in kube-system. */
-export function rendered(release: string, ...args: readonly string[]): Promise<string> {
+function rendered(release: string, ...args: readonly string[]): Promise<string> {
   return succeed(helm('template', release, CHART, '--namespace=kube-system', '--skip-tests', ...args));
 }
 

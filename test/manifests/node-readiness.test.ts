@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { type DaemonSet, EVERY_TAINT, isAgent, ofKind, theDaemonSet } from './documents.ts';
+import { ofKind } from './documents.ts';
 import { KUBERNETES } from './kustomize.ts';
 import { readPolicy } from './policy.ts';
 import { objectsOf } from './support.ts';
@@ -11,81 +11,10 @@ const NAME = 'ip-masq-agent-node-readiness';
 const CLAIM = 'authentication.kubernetes.io/node-name';
 const CONDITION = 'ip-masq-agent/Ready';
 
-const objects = await objectsOf('base', ['components/node-readiness']);
-const agent = theDaemonSet(objects);
-const [reporter = assert.fail('no reporter')] = ofKind('DaemonSet', objects).filter((one) => !isAgent(one));
-const [rule = assert.fail('no rule')] = ofKind('NodeReadinessRule', objects);
-const podOf = ({ spec }: DaemonSet) => spec.template.spec;
-const [container = assert.fail('no container')] = podOf(reporter).containers;
-
-describe('the component node-readiness', () => {
-  it('has a rule that looks at a node only until its agent is Ready for the first time', () => {
-    assert.equal(rule.spec.enforcementMode, 'bootstrap-only');
-    assert.deepEqual(rule.spec.conditions, [{ type: CONDITION, requiredStatus: 'True' }]);
-    // The controller refuses a key of another domain.
-    assert.match(rule.spec.taint.key, /^readiness\.k8s\.io\/[\w.-]{1,63}$/);
-    assert.equal(rule.spec.taint.effect, 'NoSchedule');
-  });
-
-  it('closes only nodes that have both a reporter and an agent', () => {
-    const { matchLabels, matchExpressions } = rule.spec.nodeSelector;
-    const expressions = (daemonSet: DaemonSet) =>
-      podOf(daemonSet).affinity?.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
-        .nodeSelectorTerms;
-    assert.deepEqual(matchLabels, podOf(reporter).nodeSelector);
-    assert.deepEqual([{ matchExpressions }], expressions(reporter));
-    assert.deepEqual(matchLabels, podOf(agent).nodeSelector);
-    // Nodes of a canary have the agent of the canary.
-    const [canary, ...others] = expressions(agent)?.[0]?.matchExpressions ?? [];
-    assert.deepEqual(canary, { key: 'ip-masq-agent/channel', operator: 'NotIn', values: ['canary'] });
-    assert.deepEqual(others, matchExpressions);
-  });
-
-  it('starts agent and reporter whatever taints a node has', () => {
-    for (const daemonSet of [agent, reporter])
-      assert.deepEqual(podOf(daemonSet).tolerations, EVERY_TAINT, daemonSet.metadata.name);
-  });
-
-  it('asks where the agent answers, and listens on loopback only', () => {
-    const values = Object.fromEntries((container.env ?? []).map(({ name, value }) => [name, value]));
-    const { httpGet } = podOf(agent).containers[0]?.readinessProbe ?? assert.fail('no probe');
-    const port = podOf(agent).containers[0]?.ports?.find(({ name }) => name === httpGet.port);
-    assert.equal(values['CHECK_ENDPOINT'], `http://${httpGet.host}:${port?.containerPort}${httpGet.path}`);
-    assert.equal(values['CONDITION_TYPE'], CONDITION);
-    assert.match(values['METRICS_BIND_ADDRESS'] ?? '', /^127\.0\.0\.1:/);
-    assert.equal(podOf(reporter).hostNetwork, true);
-  });
-
-  it('gives the reporter no right but the two of its account', () => {
-    const [role, ...others] = ofKind('ClusterRole', objects);
-    assert.deepEqual(role?.rules, [
-      { apiGroups: [''], resources: ['nodes'], verbs: ['get'] },
-      { apiGroups: [''], resources: ['nodes/status'], verbs: ['update'] },
-    ]);
-    assert.deepEqual(others, []);
-    const [binding] = ofKind('ClusterRoleBinding', objects);
-    assert.deepEqual(binding?.subjects, [{ kind: 'ServiceAccount', name: NAME, namespace: 'kube-system' }]);
-    assert.equal(binding?.roleRef.name, NAME);
-    assert.equal(podOf(reporter).serviceAccountName, NAME);
-    assert.equal(podOf(agent).automountServiceAccountToken, false, 'the agent has no token');
-    assert.deepEqual(container.securityContext, {
-      privileged: false,
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'] },
-    });
-    assert.deepEqual(podOf(reporter).securityContext, {
-      runAsNonRoot: true,
-      runAsUser: 65532,
-      runAsGroup: 65532,
-      seccompProfile: { type: 'RuntimeDefault' },
-    });
-  });
-
-  it('has a taint that the alert knows', () => {
-    const rules = readFileSync(join(KUBERNETES, '../prometheus/rules.yaml'), 'utf8');
-    assert.ok(rules.includes(`kube_node_spec_taint{key="${rule.spec.taint.key}"}`));
-  });
+it('the taint of the component node-readiness is one that the alert knows', async () => {
+  const [rule] = ofKind('NodeReadinessRule', await objectsOf('base', ['components/node-readiness']));
+  const rules = readFileSync(join(KUBERNETES, '../prometheus/rules.yaml'), 'utf8');
+  assert.ok(rules.includes(`kube_node_spec_taint{key="${rule?.spec.taint.key}"}`));
 });
 
 describe("the policy for the reporter's writes", () => {

@@ -53,9 +53,3 @@ function built(builder: Builder, path: string, components: readonly string[]): P
   texts.set(key, text);
   return text;
 }
-
-/** None of the items, each, each two, and all: two that get in each other's way do so alone. */
-export function selections<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
-  const pairs = items.flatMap((one, index) => items.slice(index + 1).map((other) => [one, other]));
-  return [[], ...items.map((item) => [item]), ...pairs, items];
-}
