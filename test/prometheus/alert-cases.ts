@@ -222,8 +222,8 @@ export const ALERT_CASES: readonly AlertCase[] = [
   ),
   ...(
     [
-      ['masqueraded', 'are masqueraded although the config leaves them alone'],
-      ['not_masqueraded', 'are not masqueraded although the config says so'],
+      ['masqueraded', 'are masqueraded although the config says that they are not'],
+      ['not_masqueraded', 'are not masqueraded although the config says that they are'],
       ['other_address', 'leave with another address than masqueradeAddresses asks for'],
     ] as const
   ).map(([verdict, said]) =>
@@ -243,7 +243,7 @@ export const ALERT_CASES: readonly AlertCase[] = [
       [ofAgent('a', 'drift_repairs_total', { family: 'IPv4', program: 'iptables' })]:
         '0x4 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4 9x4 10x4 11x4 12x1500',
     },
-    firing: { 15: [], 30: [fires('DriftRepeating', 1, 'netstack-a, after a change by iptables')], 100: [] },
+    firing: { 15: [], 30: [fires('DriftRepeating', 1, 'netstack-a, after changes by iptables')], 100: [] },
   },
   {
     name: 'two flushes of both families, and flushes so often that no sync finds the rules',
