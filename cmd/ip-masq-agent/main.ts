@@ -1,6 +1,7 @@
 import './signals.ts';
 import { basename } from 'node:path';
 import { endTools } from '../../lib/dataplane/running.ts';
+import { endAtOnce } from '../../lib/netlink/native.ts';
 import { versionText } from './build-info.ts';
 import { commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
@@ -11,6 +12,7 @@ import { stopSignal } from './signals.ts';
 
 // A tool may need minutes for a large table: nobody would wait for it any more.
 process.on('exit', endTools);
+process.on('exit', endAtOnce);
 // A plugin of kubectl is found by its name, in which an underscore stands for the dash of the command.
 const isPlugin = basename(process.argv[1] ?? '') === 'kubectl-ip_masq';
 const argv = [...(isPlugin ? ['fleet'] : []), ...process.argv.slice(2)];

@@ -4,7 +4,10 @@ import { readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { BINARY, createNode, eventually } from './support.ts';
+
+const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 
 /** A tool that tells its version, and otherwise starts another program and waits for it for ever. */
 const STUCK = `#!/bin/sh
@@ -46,6 +49,14 @@ describe('a tool that runs when the process ends', () => {
       );
     });
   }
+});
+
+it('ends with its exit code on a disk that fails', async () => {
+  await using node = await createNode();
+  const EIO = '5';
+  const flags = ['--once', `--config-dir=${node.configDir}`, '--metrics-bind-address='];
+  const { code, stderr } = await node.box.run('perl', [REFUSE, 'fsync', EIO, BINARY, 'run', ...flags]);
+  assert.equal(code, 0, stderr);
 });
 
 function isRunning(pid: string): boolean {
