@@ -143,7 +143,7 @@ unit: setup $(VALIDATOR)
 
 test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 6 minutes on 2 idle cores
 	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
-	@echo 'test: skipped the tests that need Docker, Prometheus, Chromium or kustomize, and long random runs; `make test-more` runs them'
+	@echo 'test: skipped the tests that need Docker, Prometheus or kustomize, and long random runs; `make test-more` runs them'
 
 test-more: setup-all $(BIN) ## run the tests that test skips; they need many packages
 	$(RUN_TESTS) 'test/{manifests,programs,prometheus,image}/**/*.test.ts'

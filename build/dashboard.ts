@@ -204,18 +204,6 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     ),
     series(
       [8, 8],
-      'Readings of the config files',
-      'How often agents read their config files, by whether these were valid; invalid config files do not change the rules, and without --on-invalid-config=keep they end the agent instead: see the restarts.',
-      {
-        '{{result}}': `sum by (result) (rate(${m.config_loads_total}[$__rate_interval]))`,
-        'agents with an invalid config': `sum(1 - ${m.config_valid})`,
-      },
-      STACKED_LINES,
-      'ops',
-      { valid: 'green', invalid: 'red' },
-    ),
-    series(
-      [8, 8],
       'Rules and elements',
       'Rules and set elements that the policy needs in the kernel, on the nodes with the most and with the fewest.',
       {
@@ -225,18 +213,11 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       STEPS,
     ),
     series(
-      [12, 8],
+      [8, 8],
       'Errors of refused configs',
       'Errors by kind of the configs that agents with --on-invalid-config=keep refuse.',
       { '{{kind}}': orNone('kind', `max by (kind) (${m.config_errors})`) },
       STEPS,
-    ),
-    series(
-      [12, 8],
-      'Nodes that refuse a config',
-      'Nodes whose agent keeps an older config, by the hash of the texts that it refuses.',
-      { '{{hash}}': orNone('hash', `count by (hash) (${m.config_refused_info})`) },
-      STACKED_STEPS,
     ),
   ],
   'Reaction and sync times': [
@@ -309,43 +290,25 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
   ],
   'Drift and retries': [
     series(
-      [6, 8],
+      [12, 8],
       'Drift repairs',
       'Repairs of rules that another program changed, all families together, by that program as the kernel names it.',
       { '{{program}}': orNone('program', `sum by (program) (${m.drift_repairs_total})`) },
       STEPS,
     ),
     series(
-      [6, 8],
-      'Drift by difference',
-      'What repairs of rules that another program changed have found, since the start of the running agents; one repair can find several differences.',
-      { '{{found}}': orNone('found', `sum by (found) (${m.drift_differences_total})`) },
-      STEPS,
-    ),
-    series(
-      [6, 8],
+      [12, 8],
       'Retries',
       'Retries since the start of the running agents: busy means a lock, raced means that the kernel changed in between.',
       { '{{reason}}': orNone('reason', `sum by (reason) (${m.sync_retries_total})`) },
       STEPS,
     ),
-    series(
-      [6, 8],
-      'Waiting for locks',
-      'Share of its time that an agent waits for a busy kernel or xtables lock: the average, and the node with the most.',
-      {
-        most: `max(rate(${m.lock_wait_seconds_total}[$__rate_interval]))`,
-        average: `avg(rate(${m.lock_wait_seconds_total}[$__rate_interval]))`,
-      },
-      LINES,
-      'percentunit',
-    ),
     table(
       [16, 7],
       'Drift by node',
-      "Nodes where another program changes the agent's rules, and what was found, since the start of that agent.",
-      [orNone('node', `sum by (cluster, node, family, found) (${m.drift_differences_total}) > 0`)],
-      { cluster: 'Cluster', node: 'Node', family: 'Family', found: 'Found', Value: 'Repairs' },
+      "Nodes where another program changes the agent's rules, and that program, since the start of that agent.",
+      [orNone('node', `sum by (cluster, node, family, program) (${m.drift_repairs_total}) > 0`)],
+      { cluster: 'Cluster', node: 'Node', family: 'Family', program: 'Program', Value: 'Repairs' },
       'Repairs',
     ),
     stat(
@@ -426,9 +389,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       [8, 8],
       'Source ports in use',
       'The highest share of source ports that a node uses for one destination and its port; at 100% new connections to it fail.',
-      {
-        '{{family}}': orNone('family', `max by (family) (${m.port_usage_ratio})`),
-      },
+      { '{{family}}': orNone('family', `max by (family) (${m.port_usage_ratio})`) },
       STEPS,
       'percentunit',
     ),

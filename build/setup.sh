@@ -27,7 +27,7 @@ if [ "${1:-}" = image ]; then
   wanted="$wanted $image"
 fi
 if [ "${1:-}" = all ]; then
-  wanted="$wanted $image curl:curl prometheus:prometheus promtool:prometheus chromium:chromium
+  wanted="$wanted $image curl:curl prometheus:prometheus promtool:prometheus
   dockerd:docker.io docker:docker.io docker-registry:docker-registry
   pre-commit:pre-commit git:git shellcheck:shellcheck
   /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf:fonts-dejavu-core"

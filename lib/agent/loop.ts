@@ -57,8 +57,8 @@ export interface Round {
   readonly trigger: Trigger;
   /** Whether the config files were valid; undefined if they were not read. */
   readonly config: 'valid' | 'invalid' | undefined;
-  /** The attempts that have failed, with the milliseconds of each and of the pause after it. */
-  readonly retries: readonly { readonly failure: RetryableError['failure']; readonly ms: number }[];
+  /** Why attempts have failed. */
+  readonly retries: readonly RetryableError['failure'][];
   /** What was done in each family; none if there is no valid config yet. */
   readonly syncs: readonly FamilySync[];
   /** Whether the kernel was found to hold all policies at the end. */
@@ -93,7 +93,7 @@ interface Running extends Loop {
 
 async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
   const retries: Round['retries'][number][] = [];
-  const retry = retryOptions(loop, (failure, ms) => retries.push({ failure, ms }));
+  const retry = retryOptions(loop, (failure) => retries.push(failure));
   const running = { ...loop, trigger, retry };
   // A round for a change of the node alone does not read the config files: one may be half written.
   const reads = needsConfig(trigger.reason);
@@ -250,7 +250,7 @@ async function chooseDataplane({ options, agent, log }: Loop): Promise<Dataplane
 
 function retryOptions(
   { options: { syncTimeout: timeoutMs }, agent, log, signal }: Loop,
-  count: (failure: RetryableError['failure'], ms: number) => void,
+  count: (failure: RetryableError['failure']) => void,
 ): Running['retry'] {
   return {
     timeoutMs,
@@ -258,7 +258,7 @@ function retryOptions(
     signal,
     onRetry(error, attempt, waited) {
       log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
-      count(error.failure, waited);
+      count(error.failure);
       // The other one is of the config files, or of the node's addresses.
       if (!(error instanceof DataplaneError)) return;
       const why = `the agent cannot read or write its rules: ${error.message}`;

@@ -5,26 +5,16 @@ import type { Node } from './yaml.ts';
 
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** When a key is written or shown: always, only if it is set to something else than its default, or never. */
-export type Inclusion = 'always' | 'if set' | 'never';
-
-/** Whether it is time, for a key that is set there. */
-export function isIncluded(inclusion: Inclusion = 'if set', setAt: Origin | undefined): boolean {
-  return inclusion === 'always' || (inclusion === 'if set' && setAt !== undefined);
-}
-
 /** What differs from key to key of one kind. A key is in all outputs if it is set, and this says otherwise. */
 export interface KeyTraits {
   /** For the schema and the documentation. */
   readonly title: string;
   readonly description: string;
   readonly examples?: readonly unknown[];
-  /** In a config file that is written for other programs. */
-  readonly written?: Inclusion;
+  /** Whether a config file that is written for other programs has it also if it is not set. */
+  readonly isAlwaysWritten?: boolean;
   /** The only family that it is about: it is not written if the agent keeps no rules for that. */
   readonly family?: Family;
-  /** Among the settings of the status page; never, if another part of the page shows it. */
-  readonly onPage?: Inclusion;
   /** Whether the log names it when a config is read. */
   readonly logged?: boolean;
   /** What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; absent if nothing goes wrong, or if a config file can be written without it. */
@@ -59,8 +49,6 @@ export interface Key<Name extends string, Kind extends string, Parsed, Merged> e
   json(config: Having<Name, Merged>): Readonly<Record<string, unknown>>;
   /** Its lines in a config file, each value with its origin as a comment. */
   lines(config: Having<Name, Merged>): readonly string[];
-  /** Its value with its origins, in one line. */
-  text(config: Having<Name, Merged>): string;
   /** Its value in the log: short. */
   logValue(config: Having<Name, Merged>): unknown;
   /** Its value without origins, to hash. */

@@ -14,15 +14,13 @@ export const KEYS = [
     description:
       "Traffic to these networks keeps the pod's address. The lists of all config files are joined.",
     examples: [['10.0.0.0/8', '172.16.0.0/12', 'fd00::/8']],
-    written: 'always',
-    onPage: 'never',
+    isAlwaysWritten: true,
   }),
   cidrListKey('masqueradeCIDRs', {
     title: 'Exceptions from nonMasqueradeCIDRs',
     description:
       'Traffic to these networks is masqueraded although a wider entry of nonMasqueradeCIDRs contains them. The longest prefix decides.',
     examples: [['10.20.0.0/16']],
-    onPage: 'never',
   }),
   cidrListKey('masqueradeFromCIDRs', {
     title: 'Whose packets are masqueraded',
@@ -49,25 +47,21 @@ export const KEYS = [
     title: 'Masquerade 169.254.0.0/16',
     description:
       'Whether traffic to IPv4 link-local addresses is masqueraded. If any config file sets true, true wins.',
-    written: 'always',
+    isAlwaysWritten: true,
     family: 'IPv4',
-    onPage: 'always',
   }),
   booleanKey('masqLinkLocalIPv6', {
     title: 'Masquerade fe80::/10',
     description:
       'Whether traffic to IPv6 link-local addresses is masqueraded. If any config file sets true, true wins.',
-    written: 'always',
+    isAlwaysWritten: true,
     family: 'IPv6',
-    onPage: 'always',
   }),
   durationKey('resyncInterval', {
     title: 'Time between two checks',
     description:
       'How often the agent compares the config files with the kernel if no file changes. This is a Go duration from 100ms to 576h. Overrides --resync-interval. All config files that set it must agree.',
     examples: ['60s', '1m30s', '500ms'],
-    // The page shows the interval in use.
-    onPage: 'never',
     logged: false,
   }),
 ] as const;

@@ -3,8 +3,7 @@ import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { UNUSABLE_AS_SOURCE } from '../cidr/reserved.ts';
 import type { Advice } from '../text/advice.ts';
 import { printable, quote } from '../text/escape.ts';
-import { type Located, originValue, withOrigin } from '../text/origin.ts';
-import { truncated } from '../text/words.ts';
+import { type Located, originValue } from '../text/origin.ts';
 import { originComment } from './config-file-lines.ts';
 import type { Key, KeyTraits, ParseContext, Schema } from './key.ts';
 import { type Node, valueAt } from './yaml.ts';
@@ -35,8 +34,6 @@ interface ItemKind<Kind extends string, Item> {
   plain(item: Item): string | Readonly<Record<string, string>>;
   /** Its properties in JSON outputs. */
   json(item: Item): Readonly<Record<string, string>>;
-  /** For people. */
-  text(item: Item): string;
 }
 
 /** What the schema says of a CIDR; `parsePrefix` says the rest. */
@@ -60,7 +57,6 @@ const CIDR: ItemKind<'cidrs', Prefix> = {
   identity: ({ text }) => text,
   plain: ({ text }) => text,
   json: ({ text }) => ({ cidr: text }),
-  text: ({ text }) => text,
 };
 
 const ADDRESS_REMEDY = 'write each item as "- {destination: 0.0.0.0/0, address: 198.51.100.0/24}"';
@@ -105,7 +101,6 @@ const ADDRESS: ItemKind<'addresses', MasqueradeAddress> = {
   identity: ({ destination }) => destination.text,
   plain: addressTexts,
   json: addressTexts,
-  text: ({ destination, range }) => `${destination.text} as the node's address in ${range.text}`,
 };
 
 /** The `$defs` of the schema. */
@@ -121,8 +116,6 @@ export const cidrListKey = <const Name extends string>(name: Name, traits: KeyTr
 /** A list of destinations with the address that packets leave with; of all config files, each destination once. */
 export const addressListKey = <const Name extends string>(name: Name, traits: KeyTraits) =>
   listKey(name, ADDRESS, traits);
-
-const MOST_ITEMS = 100;
 
 type Items<Item> = readonly Located<Item>[];
 
@@ -164,13 +157,6 @@ function listKey<Name extends string, Kind extends string, Item>(
     lines: ({ [name]: items }) =>
       // Without the key, some readers would take their defaults.
       items.length === 0 ? [`${name}: []`] : [`${name}:`, ...items.flatMap((one) => itemLines(item, one))],
-    text: ({ [name]: items }) =>
-      truncated(
-        items,
-        MOST_ITEMS,
-        ({ value, origin }) => withOrigin(item.text(value), origin),
-        (more) => `${more} more`,
-      ).join(', '),
     logValue: ({ [name]: items }) => items.length,
     plainValue: ({ [name]: items }) => items.map(({ value }) => item.plain(value)),
   };

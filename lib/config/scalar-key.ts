@@ -1,6 +1,6 @@
 import type { Advice } from '../text/advice.ts';
 import { quote } from '../text/escape.ts';
-import { formatOrigin, type Located } from '../text/origin.ts';
+import type { Located } from '../text/origin.ts';
 import { scalarLine } from './config-file-lines.ts';
 import { DURATION_PATTERN, intervalError, parseDuration } from './duration.ts';
 import type { Key, KeyTraits } from './key.ts';
@@ -31,7 +31,6 @@ export function booleanKey<const Name extends string>(
     setAt: ({ [name]: { value, origin } }) => (value === UNSET.value ? undefined : origin),
     json: ({ [name]: { value } }) => ({ [name]: value }),
     lines: ({ [name]: all }) => [scalarLine(name, String(all.value), all)],
-    text: ({ [name]: { value, origin } }) => `${value}, ${formatOrigin(origin)}`,
     logValue: ({ [name]: { value } }) => value,
     plainValue: ({ [name]: { value } }) => value,
   };
@@ -67,8 +66,6 @@ export function durationKey<const Name extends string>(
     setAt: ({ [name]: located }) => located?.origin,
     json: ({ [name]: located }) => ({ [`${name}Ms`]: located?.value ?? null }),
     lines: ({ [name]: located }) => (located ? [scalarLine(name, durationText(located.value), located)] : []),
-    text: ({ [name]: located }) =>
-      located ? `${durationText(located.value)}, ${formatOrigin(located.origin)}` : 'not set',
     logValue: ({ [name]: located }) => located?.value,
     plainValue: ({ [name]: located }) => located?.value,
   };

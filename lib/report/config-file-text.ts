@@ -1,7 +1,6 @@
 import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { commentText } from '../config/config-file-lines.ts';
-import { isIncluded } from '../config/key.ts';
 import { CIDR_LIMIT_KEY, KEYS, LIMITED_KEYS } from '../config/keys.ts';
 import { DEFAULT_LIMITS } from '../config/limits.ts';
 import { printable } from '../text/escape.ts';
@@ -15,8 +14,8 @@ import { printable } from '../text/escape.ts';
 export function configFileText(config: MergedConfig, families: readonly Family[]): string {
   const names = config.configFileNames.map((name) => commentText(printable(name)));
   const keys = KEYS.filter(
-    ({ family, written, setAt }) =>
-      (family === undefined || families.includes(family)) && isIncluded(written, setAt(config)),
+    ({ family, isAlwaysWritten, setAt }) =>
+      (family === undefined || families.includes(family)) && (isAlwaysWritten || setAt(config) !== undefined),
   );
   const count = LIMITED_KEYS.reduce((sum, name) => sum + config[name].length, 0);
   const lines = [

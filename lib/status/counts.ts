@@ -1,25 +1,17 @@
 import type { Round } from '../agent/loop.ts';
 import type { FamilySync } from '../agent/next-state.ts';
-import { type Dataplane, DIFFERENCES, type EntryCount } from '../dataplane/dataplane.ts';
+import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
 import type { Metrics } from './metrics.ts';
 
 /** Adds what a round has done to the counters. Those that begin with zero are there at once, or rate() misses the first event. */
-export function countRound(metrics: Metrics, round: Round, dataplane: Dataplane | undefined): void {
-  const { config, retries, syncs, trigger, inSync } = round;
-  for (const result of ['valid', 'invalid'] as const)
-    metrics.add('config_loads_total', { result }, config === result ? 1 : 0);
+export function countRound(metrics: Metrics, round: Round): void {
+  const { retries, syncs, trigger, inSync } = round;
   for (const reason of ['busy', 'raced', 'exhausted'] as const)
-    metrics.add('sync_retries_total', { reason }, retries.filter(({ failure }) => failure === reason).length);
-  const waits = retries.filter(({ failure }) => failure === 'busy');
-  metrics.add(
-    'lock_wait_seconds_total',
-    {},
-    waits.reduce((sum, { ms }) => sum + ms / 1000, 0),
-  );
+    metrics.add('sync_retries_total', { reason }, retries.filter((failure) => failure === reason).length);
   for (const sync of syncs) {
-    beginAtZero(metrics, sync.family, dataplane);
+    beginAtZero(metrics, sync.family);
     // An event of the kernel after which nothing differs is not a sync.
     if (inSync && (sync.found || trigger.reason !== 'kernel')) countSync(metrics, sync, round);
   }
@@ -29,16 +21,12 @@ function countSync(metrics: Metrics, { family, found, drifted }: FamilySync, { t
   metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
   metrics.observe('sync_duration_seconds', { family }, took / 1000);
   if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, took / 1000);
-  if (!drifted) return;
-  metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
-  for (const one of found ?? []) metrics.add('drift_differences_total', { family, found: one });
+  if (drifted) metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
 }
 
-function beginAtZero(metrics: Metrics, family: Family, dataplane: Dataplane | undefined): void {
+function beginAtZero(metrics: Metrics, family: Family): void {
   for (const result of ['changed', 'unchanged']) metrics.add('syncs_total', { family, result }, 0);
   for (const program of PROGRAMS) metrics.add('drift_repairs_total', { family, program }, 0);
-  const differences = DIFFERENCES[dataplane?.iptables === undefined ? 'nftables' : 'iptables'];
-  for (const found of differences) metrics.add('drift_differences_total', { family, found }, 0);
 }
 
 const PROGRAMS = ['iptables', 'iptables-restore', 'nft', 'other', 'several', 'unknown'] as const;

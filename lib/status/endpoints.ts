@@ -1,23 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Knowledge } from '../agent/state.ts';
 import { setPacketCounts } from './counts.ts';
-import { type MetricsAbout, setFacts } from './facts.ts';
+import { setFacts } from './facts.ts';
 import { liveness, readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { PacketCounts } from './packet-counts.ts';
 import { probeReply } from './probes.ts';
 import { type Routes, reply } from './server.ts';
-import { statusPage } from './status-page.ts';
+import type { About } from './status-json.ts';
+import { statusText } from './status-text.ts';
 
-export interface Endpoints extends MetricsAbout {
+export interface Endpoints extends About {
   readonly agent: Knowledge;
   readonly metrics: Metrics;
   /** The merged config, its hash and its conflicts, as JSON. */
   readonly configJson: () => string;
-  /** The version of the agent, in one line. */
-  readonly version: string;
-  readonly node: string;
 }
 
 /** After this time, a request gets the counts of the last reading. */
@@ -53,11 +51,7 @@ export function routes(endpoints: Endpoints) {
     '/configz': eachSecond(() =>
       reply(agent.state.valid === undefined ? 503 : 200, 'application/json', endpoints.configJson()),
     ),
-    '/statusz': eachSecond(async () => {
-      await readCounts();
-      const page = statusPage({ ...endpoints, state: agent.state, counts });
-      return reply(200, 'text/html; charset=utf-8', page);
-    }),
+    '/statusz': eachSecond(() => reply(200, 'text/plain; charset=utf-8', statusText(agent.state, endpoints))),
   } satisfies Routes;
 }
 

@@ -1,6 +1,5 @@
 import { unreadyReason } from '../agent/out-of-sync.ts';
 import { policiesInKernel, type State } from '../agent/state.ts';
-import { refusedHash } from '../config/config-hash.ts';
 import { emptyFilesOf } from '../config/load.ts';
 import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
 import { BEGINNINGS, type FlowCount, TREATMENTS } from '../policy/flow-counts.ts';
@@ -8,16 +7,10 @@ import { addressRequests, bestAddresses, type Policy } from '../policy/policy.ts
 import type { Metrics } from './metrics.ts';
 import { type About, hashOf } from './status-json.ts';
 
-/** What the metrics say of an agent besides its state. */
-export interface MetricsAbout extends About {
-  /** Whether packets that conntrack refuses are to be dropped. */
-  readonly dropsInvalid: boolean;
-}
-
 /** Sets the metrics that are facts, as the state says them now. What it does not say has no value. */
-export function setFacts(metrics: Metrics, state: State, about: MetricsAbout): void {
+export function setFacts(metrics: Metrics, state: State, about: About): void {
   const { version, commit, nodejs } = about.build;
-  const { dataplane, netlink, isConfigKept, lockFailures } = state;
+  const { dataplane, netlink, isConfigKept } = state;
   const labels = {
     version,
     commit,
@@ -30,10 +23,6 @@ export function setFacts(metrics: Metrics, state: State, about: MetricsAbout): v
   const usesNetlink = netlink !== undefined && dataplane?.iptables?.mode !== 'legacy';
   metrics.setOnly('netlink_active', usesNetlink ? netlink === 'works' : undefined);
   metrics.setOnly('last_valid_config_kept', isConfigKept);
-  const hasNoEffect = dataplane && about.dropsInvalid ? dataplane.iptables !== undefined : undefined;
-  metrics.setOnly('invalid_packets_not_dropped', hasNoEffect);
-  metrics.clear('namespace_lock_failures_total');
-  metrics.add('namespace_lock_failures_total', {}, lockFailures);
   setConfig(metrics, state);
   setKernel(metrics, state);
   setFlows(metrics, state);
@@ -42,10 +31,6 @@ export function setFacts(metrics: Metrics, state: State, about: MetricsAbout): v
 function setConfig(metrics: Metrics, { reading, valid, lastValid, vanished, invalid }: State): void {
   metrics.setOnly('config_valid', reading && invalid === undefined);
   metrics.setOnly('config_last_valid_timestamp_seconds', lastValid && lastValid / 1000);
-  metrics.replace(
-    'config_refused_info',
-    invalid === undefined ? [] : [{ labels: { hash: refusedHash(invalid.error) }, value: 1 }],
-  );
   const errors = Map.groupBy(invalid?.error.problems ?? [], ({ kind }) => kind);
   metrics.replace(
     'config_errors',

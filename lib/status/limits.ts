@@ -1,5 +1,4 @@
 import type { Server, Socket } from 'node:net';
-import { maxOpenFiles } from './open-files.ts';
 
 /** The limits on what anyone who reaches a port can cost. */
 export const LIMITS = {
@@ -11,8 +10,6 @@ export const LIMITS = {
   patienceMs: 10_000,
   /** Connections of a listener, so many that a probe can send its request before newer ones take its place. */
   connections: 256,
-  /** Connections of a listener if the process may have few open files. */
-  leastConnections: 16,
   /** Connections that the kernel keeps until they are accepted. If there are more, a probe's packets are dropped. */
   backlog: 4_096,
   /** Milliseconds for which requests share an answer that costs more to make than to send. */
@@ -22,18 +19,10 @@ export const LIMITS = {
 /** Keeps the number of a server's connections. A new one always gets a place, because it may be a probe: that of the oldest. */
 export function limitConnections(server: Server): void {
   const open = new Set<Socket>();
-  const most = mostConnections();
   server.on('connection', (socket: Socket) => {
     const [oldest] = open;
-    if (open.size >= most && oldest !== undefined) open.delete(oldest.destroy());
+    if (open.size >= LIMITS.connections && oldest !== undefined) open.delete(oldest.destroy());
     open.add(socket);
     socket.on('close', () => open.delete(socket));
   });
-}
-
-/** How many connections there may be at one time: some of the open files are for the tools that the agent runs. */
-function mostConnections(): number {
-  const { connections, leastConnections } = LIMITS;
-  const most = Math.floor(maxOpenFiles() / 4);
-  return Number.isNaN(most) ? leastConnections : Math.min(connections, Math.max(leastConnections, most));
 }

@@ -1,14 +1,11 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Family } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
-import { maxOpenFiles, openFiles } from './open-files.ts';
 
 interface Definition {
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly labels: readonly string[];
   readonly help: string;
-  /** Whether the dashboard shows it. */
-  readonly panel: boolean;
 }
 
 const counter = define('counter');
@@ -16,13 +13,7 @@ const gauge = define('gauge');
 const histogram = define('histogram');
 
 function define<const Type extends Definition['type']>(type: Type) {
-  return <const Labels extends readonly string[]>(
-    labels: Labels,
-    help: string,
-    { panel } = { panel: true },
-  ) => {
-    return { type, labels, help, panel };
-  };
+  return <const Labels extends readonly string[]>(labels: Labels, help: string) => ({ type, labels, help });
 }
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
@@ -49,10 +40,6 @@ export const METRICS = {
     [],
     'Time from a change of the config files until the kernel holds it.',
   ),
-  lock_wait_seconds_total: counter(
-    [],
-    'Time lost to a busy kernel or xtables lock, in failed attempts and the pauses after them. This does not include the wait, up to a second, of an iptables command that then gets the lock.',
-  ),
   sync_retries_total: counter(
     ['reason'],
     'Repeated attempts by reason: busy (a lock), raced (the kernel changed in between) or exhausted (no free file, process or memory).',
@@ -60,10 +47,6 @@ export const METRICS = {
   drift_repairs_total: counter(
     ['family', 'program'],
     'Repairs of rules that another program has changed, by that program: iptables, iptables-restore, nft, other, several, or unknown if no event of the kernel told it. A flush of both families is one repair in each.',
-  ),
-  drift_differences_total: counter(
-    ['family', 'found'],
-    'What these repairs have found. One repair can find several differences.',
   ),
   rules_out_of_sync: gauge(
     [],
@@ -106,11 +89,6 @@ export const METRICS = {
     ['kind'],
     'Errors of the last reading of the config files by kind, such as assertion. Only an agent that stays with --on-invalid-config=keep has them.',
   ),
-  config_refused_info: gauge(
-    ['hash'],
-    'Always 1 while the config files have errors; the hash is equal on all nodes that refuse the same errors.',
-  ),
-  config_loads_total: counter(['result'], 'Readings of the config files by result: valid or invalid.'),
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
@@ -145,21 +123,6 @@ export const METRICS = {
     ['family'],
     'Packets that connection tracking refuses or does not track, and that would leave with the address of a pod. With --invalid-packets=drop they are dropped. Present only if the rules are in nftables, and not with --invalid-packets=off.',
   ),
-  invalid_packets_not_dropped: gauge(
-    [],
-    '1 if --invalid-packets=drop has no effect, because the rules are in iptables; else 0. Present only with that flag.',
-    { panel: false },
-  ),
-  namespace_lock_failures_total: counter(
-    [],
-    'Failed attempts to take the lock against a second agent, after which the agent goes on without it.',
-    { panel: false },
-  ),
-  listen_failures_total: counter(
-    ['listener'],
-    'Failed attempts to listen, by listener: metrics or scrape. Another program has the port, or the node does not have the address.',
-    { panel: false },
-  ),
 };
 
 type Table = typeof METRICS;
@@ -179,7 +142,7 @@ const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram } as const;
 /** From 1 ms to 30 s, which is the default of --sync-timeout. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** The metrics for Prometheus: those of the table, and five of the process. */
+/** The metrics for Prometheus: those of the table, and three of the process. */
 export class Metrics {
   readonly #registry = new Registry();
 
@@ -260,16 +223,6 @@ function measureProcess(registry: Registry): void {
   });
   const started = { name: 'process_start_time_seconds', help: 'Time of the start of the agent.', registers };
   new Gauge(started).set(performance.timeOrigin / 1000);
-  const mostFiles = { name: 'process_max_fds', help: 'Files that the agent may have open.', registers };
-  new Gauge(mostFiles).set(maxOpenFiles());
-  new Gauge({
-    name: 'process_open_fds',
-    help: 'Files that the agent has open, sockets among them.',
-    registers,
-    collect() {
-      this.set(openFiles());
-    },
-  });
 }
 
 /** The labels with their values printable: names of files reach the terminal of whoever runs curl. */

@@ -1,13 +1,6 @@
 import { once } from 'node:events';
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  STATUS_CODES,
-} from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { BlockList, isIP } from 'node:net';
-import type { Duplex } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { errorCode, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
@@ -44,26 +37,11 @@ export interface Listener {
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 10_000;
 
-/** No script, no content from elsewhere, no framing, no cache. One request for each connection. */
-const HEADERS: Readonly<Record<string, string>> = {
-  'Cache-Control': 'no-store',
-  Connection: 'close',
-  'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-  'Referrer-Policy': 'no-referrer',
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
-};
-
-/** The statuses of what Node.js refuses, by its codes of errors. */
-const REFUSALS: Readonly<Record<string, number>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: 408,
-  HPE_HEADER_OVERFLOW: 431,
-};
+/** Text only, and no cache. One request for each connection. */
+const HEADERS = { 'Cache-Control': 'no-store', Connection: 'close', 'X-Content-Type-Options': 'nosniff' };
 
 /** Bytes of an answer that is not worth to be compressed. */
 const LONGEST_PLAIN = 1024;
-
-const ALLOW = { Allow: 'GET, HEAD' };
 
 const LOOPBACK = new BlockList();
 LOOPBACK.addSubnet('127.0.0.0', 8);
@@ -88,10 +66,8 @@ export async function serve(listener: Listener): Promise<Server> {
 }
 
 function createLimitedServer({ address, routes, onError, patienceMs = LIMITS.patienceMs }: Listener): Server {
-  // `answer` checks the header Host instead, to send the same headers as in every answer.
   const server = createServer({
     maxHeaderSize: LIMITS.headers,
-    requireHostHeader: false,
     requestTimeout: patienceMs,
     headersTimeout: patienceMs,
     connectionsCheckingInterval: patienceMs / 2,
@@ -112,16 +88,13 @@ function createLimitedServer({ address, routes, onError, patienceMs = LIMITS.pat
       'Content-Type': type,
       'Content-Length': sent.length,
       ...(isZipped && { 'Content-Encoding': 'gzip' }),
-      ...(status === 405 && ALLOW),
+      ...(status === 405 && { Allow: 'GET, HEAD' }),
     };
     response.writeHead(status, { ...HEADERS, ...own });
     // Node.js leaves out the body of an answer to HEAD.
     return response.end(sent);
   };
-  server.on('request', handle).on('checkExpectation', handle);
-  server.on('connect', (_, socket: Duplex) => refuse(socket, 405, ALLOW));
-  // What Node.js refuses before there is a request.
-  server.on('clientError', (error, socket) => refuse(socket, REFUSALS[errorCode(error) ?? ''] ?? 400));
+  server.on('request', handle);
   return server;
 }
 
@@ -153,14 +126,12 @@ async function listen(server: Server, listener: Listener, pause: number): Promis
 }
 
 async function answer(
-  { method, url = '/', headers, httpVersion }: IncomingMessage,
+  { method, url = '/', headers }: IncomingMessage,
   routes: Routes,
   onlyLoopback: boolean,
 ): Promise<HttpReply> {
   const { host } = headers;
   if (method !== 'GET' && method !== 'HEAD') return plain(405, 'GET and HEAD only');
-  // RFC 9112, section 3.2.
-  if (host === undefined && httpVersion === '1.1') return plain(400, 'the header Host is missing');
   // The name of a web site that points to loopback: its pages could read the answers.
   if (onlyLoopback && host !== undefined && !isLoopback(hostOf(host)))
     return plain(421, 'the header Host must be localhost or a loopback address');
@@ -178,17 +149,6 @@ export function reply(status: number, type: string, text: string): HttpReply {
 
 export function plain(status: number, line: string): HttpReply {
   return reply(status, 'text/plain; charset=utf-8', `${line}\n`);
-}
-
-/** Answers on a socket without a request, and closes it. */
-function refuse(socket: Duplex, status: number, headers: Readonly<Record<string, string>> = {}): void {
-  if (!socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const lines = Object.entries({ ...HEADERS, ...headers, 'Content-Length': '0' });
-  const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n`, () => socket.destroy());
 }
 
 /** The host of `host`, `host:port` or `[host]:port`. */

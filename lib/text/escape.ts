@@ -29,11 +29,6 @@ export function quote(text: string): string {
   return `"${printable(shown)}"`;
 }
 
-/** The text escaped for HTML, also for quoted attribute values. */
-export function escapeHtml(text: string): string {
-  return printable(text).replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-}
-
 /**
  * The value as indented JSON (RFC 8259) with a final line feed. Characters that can control a terminal are JSON escape
  * sequences.

@@ -5,7 +5,7 @@ import type { Cling } from '../lab/clinger.ts';
 import type { Fetch, Fetched } from '../lab/fetcher.ts';
 import { type Helper, startHelper } from '../lab/helper.ts';
 import { startFetcher } from '../lab/helpers.ts';
-import { createNode, eventually, faultyNode, inside, jsonLines, type NodeLab, SERVED } from './support.ts';
+import { createNode, eventually, jsonLines, type NodeLab, SERVED } from './support.ts';
 
 const PORT = 9614;
 
@@ -17,21 +17,6 @@ const HALF_SENT = 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: b';
 
 /** What the manifest's memory limit leaves to an agent that has synced, less some room. 400 answers are far more. */
 const MORE_KIB = 36 * 1024;
-
-it('the rules are kept while more clients connect than there may be open files', async () => {
-  await using node = await faultyNode('ulimit -n 100; exec $AGENT "$@"');
-  const volume = await node.volume({ 'ip-masq-a': inside('10.1.0.0/16') });
-  const agent = node.start(SERVED, '--resync-interval=100ms');
-  await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
-  await using clinger = await startClinger(node);
-  await using fetcher = await startFetcher(node.box);
-  await clinger.ask({ port: PORT, texts: times(300, 'GET /') });
-  await volume.swap({ 'ip-masq-a': inside('10.2.0.0/16') });
-  await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
-  await clinger[Symbol.asyncDispose]();
-  await answers(fetcher);
-  await agent.stop();
-});
 
 describe('100 of 100 probes are answered in time, and SIGTERM ends the agent with code 0,', () => {
   for (const [clients, texts] of [

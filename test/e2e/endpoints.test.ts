@@ -31,8 +31,7 @@ describe('the endpoints of the agent', () => {
     assert.match(JSON.stringify(configz.merged.nonMasqueradeCIDRs), /10\.1\.0\.0\/16.*"line":1/);
     assert.ok(Array.isArray(configz.conflicts));
     const page = await node.fetch('/statusz');
-    assert.match(page, /10\.1\.0\.0\/16/);
-    assert.doesNotMatch(page, /<script/);
+    assert.match(page, /^200 ip-masq-agent \S+: the rules are in sync\n/);
     await agent.stop();
   });
 
@@ -54,7 +53,6 @@ describe('the endpoints of the agent', () => {
     assert.match((await node.chain()).join('\n'), /-d 10\.2\.0\.0\/16/);
     holder.kill();
     await serving(agent);
-    assert.match(await node.metrics(), /^ip_masq_agent_listen_failures_total\{listener="metrics"\} [1-9]/m);
     assert.equal(agent.log().match(/cannot listen/g)?.length, 1, 'one warning for all attempts');
     await eventually(
       async () => (await readFile(message, 'utf8')) === '',

@@ -25,7 +25,7 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     await answers(node, '/readyz', /^503 \[-\] config: 1 error .* ip-masq-a:1:22: /);
     await answers(node, '/healthz', /^200 /);
     await answers(node, '/metrics', /^ip_masq_agent_config_valid 0$/m);
-    await answers(node, '/statusz', /not ready.*ip-masq-a:1:22: /);
+    await answers(node, '/statusz', /invalid: .*ip-masq-a:1:22: /);
     await node.iptables('-F', 'IP-MASQ-AGENT');
     await agent.logged(/has changed the agent's rules; repaired/);
     assert.equal(await rulesOf(node), before);

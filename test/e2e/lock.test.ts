@@ -111,7 +111,6 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
       const agent = await running(node, SERVED);
       await agent.logged(/cannot take the lock against a second agent: .*goes on without it/);
       await agent.logged(/metrics, probes and status on/);
-      assert.match(await node.metrics(), /^ip_masq_agent_namespace_lock_failures_total [1-9]/m);
       assert.equal((await node.agent('cleanup', '--masq-chain=NONE')).code, 0);
       const diff = await node.agent('diff');
       assert.equal(diff.code, 0);

@@ -61,7 +61,7 @@ describe('status', () => {
     assert.deepEqual([code, state.ok, state.keeps, state.hash], [3, false, 'config', before.hash]);
     assert.match(state.invalid.first, /^ip-masq-a:1:22: error: /);
     assert.match((await node.agent('status')).stdout, /in sync\n(?:.*\n)*invalid: 1 error .* stays in use\n/);
-    assert.ok((await node.fetch('/statusz')).includes(state.invalid.since));
+    assert.ok((await node.fetch('/statusz')).includes(state.invalid.first));
     await agent.stop();
 
     const again = node.start(...flags);

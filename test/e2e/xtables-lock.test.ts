@@ -55,7 +55,7 @@ describe('while another program holds the xtables lock', () => {
     // After five seconds without a reading this says so too.
     const late = /^503 (\[-\] sync IPv[46]: .* 1\.5 s.*\n){2}(\[-\] rules: .*\n)?not ok\n/;
     await answers(node, '/readyz', late);
-    await answers(node, '/statusz', /: not ready, sync IPv4: /);
+    await answers(node, '/statusz', /not in sync: sync IPv4: /);
     assert.match(await node.fetch('/healthz'), /^200 ok\n/);
     const told = await node.agent('status', '-o', 'json');
     const { inSync, reasons } = JSON.parse(told.stdout);
@@ -65,7 +65,7 @@ describe('while another program holds the xtables lock', () => {
 
     lock.kill();
     await answers(node, '/readyz', /^200 ok\n/);
-    await answers(node, '/statusz', /: ready</);
+    await answers(node, '/statusz', /the rules are in sync/);
     await agent.stop();
   });
 });

@@ -155,10 +155,11 @@ function addressReader(notices: Notices): AgentOptions['ownAddresses'] {
 }
 
 /** Starts the server; returns what takes each round into the metrics. */
-async function serveStatus({ flags, agent, notices }: Parts): Promise<(round: Round) => void> {
+async function serveStatus(parts: Parts): Promise<(round: Round) => void> {
+  const { flags } = parts;
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return () => {};
   const { startServer } = await import('./server.ts');
-  return startServer({ flags, agent, notices });
+  return startServer(parts);
 }
 
 function lockOptions(

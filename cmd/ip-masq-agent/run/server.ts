@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import type { Round } from '../../../lib/agent/loop.ts';
 import type { State } from '../../../lib/agent/state.ts';
@@ -10,12 +9,10 @@ import { Metrics } from '../../../lib/status/metrics.ts';
 import { type Routes, serve } from '../../../lib/status/server.ts';
 import { hashOf, vanishedFiles } from '../../../lib/status/status-json.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
-import { buildInfo, versionText } from '../build-info.ts';
+import { buildInfo } from '../build-info.ts';
 import { keptFamilies } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import type { Parts } from './beside.ts';
-
-const SHORT_HASH = 12;
 
 /**
  * Serves metrics, probes and status pages until the agent stops.
@@ -23,11 +20,7 @@ const SHORT_HASH = 12;
  * @returns takes each round into the metrics
  * @throws {SystemError} if it cannot listen, and no later attempt can succeed
  */
-export async function startServer({
-  flags,
-  agent,
-  notices,
-}: Pick<Parts, 'flags' | 'agent' | 'notices'>): Promise<(round: Round) => void> {
+export async function startServer({ flags, agent, notices }: Parts): Promise<(round: Round) => void> {
   const { log } = notices;
   const metrics = new Metrics();
   const all = routes({
@@ -36,9 +29,6 @@ export async function startServer({
     build: buildInfo(),
     families: keptFamilies(flags),
     resyncInterval: flags['resync-interval'],
-    dropsInvalid: flags['invalid-packets'] === 'drop',
-    version: versionText(SHORT_HASH),
-    node: hostname(),
     configJson: () => configJson(agent.state),
   });
   const listen = async (listener: 'metrics' | 'scrape', what: string, served: Routes) => {
@@ -49,7 +39,6 @@ export async function startServer({
     let isNoted = false;
     const note = (lines: readonly string[]) =>
       void writeTerminationMessage(flags['termination-log'], lines).catch(() => {});
-    metrics.add('listen_failures_total', { listener }, 0);
     await serve({
       address,
       flag: `--${flag}`,
@@ -61,7 +50,6 @@ export async function startServer({
       },
       onFailure({ message }) {
         notices.warn(flag, [`${message}; the agent keeps the rules, and tries again to listen`]);
-        metrics.add('listen_failures_total', { listener });
         isNoted = listener === 'metrics';
         if (isNoted) note([message]);
       },
@@ -74,7 +62,7 @@ export async function startServer({
   // Percent by which the heap grows until a collection, instead of 300: clients that come and go by the thousand leave
   // more garbage than fits into the manifest's memory limit. Not earlier: V8 refuses all compiled code after it.
   setFlagsFromString('--heap-growing-percent=50');
-  return (round) => countRound(metrics, round, agent.state.dataplane);
+  return (round) => countRound(metrics, round);
 }
 
 /** The body of `/configz`. */

@@ -173,7 +173,7 @@ describe('a round', () => {
       }
     };
     const { inSync, retries } = await lab.next();
-    assert.deepEqual([inSync, retries.map(({ failure }) => failure)], [true, ['raced', 'raced']]);
+    assert.deepEqual([inSync, retries], [true, ['raced', 'raced']]);
   });
 
   it('moves to another dataplane without a change of verdicts, and knows its rules there as its own', async () => {

@@ -28,8 +28,6 @@ function create() {
     ...ABOUT,
     agent: new Knowledge(),
     metrics,
-    version: '',
-    node: '',
     configJson: () => '',
   });
   return { ask, metrics };

@@ -6,15 +6,12 @@ import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
 import { setFacts } from '../../../lib/status/facts.ts';
 import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
-import { PacketCounts } from '../../../lib/status/packet-counts.ts';
-import { statusPage } from '../../../lib/status/status-page.ts';
 import { loadedOf } from '../config/support.ts';
 
 export const ABOUT = {
   build: buildInfo(),
   families: ['IPv4'],
   resyncInterval: 30_000,
-  dropsInvalid: false,
 } as const;
 
 const DATAPLANE: Partial<Dataplane> = { name: 'fake', ruleCount: ({ entries }) => entries.length + 100 };
@@ -38,10 +35,6 @@ export function synced(config: MergedConfig, more: Partial<FamilyState> = {}): S
   const valid = loadedOf(config, config.problems);
   const policy = compilePolicy(config, 'IPv4');
   return stateOf({ valid, reading: valid, families: new Map([['IPv4', familyOf(policy, more)]]) });
-}
-
-export function pageOf(state: State, counts = new PacketCounts()): string {
-  return statusPage({ ...ABOUT, state, counts, version: 'ip-masq-agent 1.2.3', node: 'node-1' });
 }
 
 /** What metrics say. */

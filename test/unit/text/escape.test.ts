@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { escapeHtml, fileName, printable } from '../../../lib/text/escape.ts';
+import { fileName, printable } from '../../../lib/text/escape.ts';
 import { UNPRINTABLE } from '../config/support.ts';
 
 describe('a printable text', () => {
@@ -47,15 +47,5 @@ describe('the name of a file', () => {
     for (const name of ['::error::a', ' \u00a0\u3000::add-mask::a', '::error ##[group]::'])
       assert.doesNotMatch(fileName(name), /^\s*::|##\w*\[/);
     assert.equal(fileName('a::b'), 'a::b');
-  });
-});
-
-describe('a text escaped for HTML', () => {
-  it('cannot end a text or an attribute, and shows what cannot be seen', () => {
-    assert.equal(
-      escapeHtml('<a title="x" href=\'y\'>&amp;</a>\u202e'),
-      '&#60;a title=&#34;x&#34; href=&#39;y&#39;&#62;&#38;amp;&#60;/a&#62;\\u{202e}',
-    );
-    assert.equal(escapeHtml('10.0.0.0/8 – ü'), '10.0.0.0/8 – ü');
   });
 });
