@@ -12,7 +12,7 @@ export interface HttpReply {
 }
 
 /** The part of a request that an answer may depend on. */
-export interface Question {
+interface Question {
   /** The names in the query string; values are ignored. */
   readonly query: ReadonlySet<string>;
 }

@@ -33,7 +33,6 @@ interface Row {
 }
 
 const SCENARIOS = fileURLToPath(new URL('scenarios', import.meta.url));
-const SAFETY = fileURLToPath(new URL('local/safety.test.ts', import.meta.url));
 /** The scenario that needs an image to upgrade from. */
 const UPGRADE = '08-upgrade';
 /** Kubernetes' own tests, with an image of their pods. They take long, and run only if they are named or with MATRIX=all. */
@@ -80,7 +79,7 @@ async function inOwnClusters(): Promise<readonly Row[]> {
     rows.push(...found);
     if (process.env['RECORD']) await record(parameters, found);
   }
-  return process.env['SCENARIOS'] ? rows : [...(await runFiles('no cluster', [SAFETY])), ...rows];
+  return rows;
 }
 
 /** Writes to results.json and the documentation what was seen. */

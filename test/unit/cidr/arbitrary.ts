@@ -51,11 +51,6 @@ export function holds(prefix: Prefix, address: bigint): boolean {
   return address / size === prefix.address / size;
 }
 
-/** Whether `outer` is shorter than `inner` and holds it. */
-export function surrounds(outer: Prefix, inner: Prefix): boolean {
-  return outer.family === inner.family && outer.length < inner.length && holds(outer, inner.address);
-}
-
 /** The longest of the prefixes that fulfil the condition; the first one where several are equally long. */
 export function longest<Item extends { readonly prefix: Prefix }>(items: readonly Item[]): Item | undefined {
   let best: Item | undefined;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import fc from 'fast-check';
 import { formatDuration, parseDuration } from '../../../lib/config/duration.ts';
 
 const HOUR = 3_600_000;
@@ -45,35 +44,6 @@ describe('parseDuration rejects, as Go does,', () => {
   for (const text of rejected) {
     it(JSON.stringify(text), () => assert.equal(parseDuration(text), undefined));
   }
-
-  it('a long row of digits', () => {
-    assert.equal(parseDuration('1'.repeat(2 ** 20)), undefined);
-    assert.equal(parseDuration(`${'1'.repeat(2 ** 20)}x`), undefined);
-    assert.equal(parseDuration(`${'1h'.repeat(2 ** 19)}x`), undefined);
-  });
-});
-
-describe('parseDuration', () => {
-  it('gives the same number for the same time in every unit', () => {
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: 576 * HOUR }), (ms) => {
-        const texts = [`${ms}ms`, `${ms * 1_000}us`, `${ms / 1_000}s`, `0h0m0s${ms}ms`];
-        for (const text of texts) assert.equal(parseDuration(text), ms, text);
-      }),
-    );
-    assert.equal(parseDuration('1.1h'), parseDuration('66m'));
-    assert.equal(parseDuration('1.005s'), parseDuration('1005ms'));
-  });
-
-  it('answers with a number or nothing, never with NaN', () => {
-    const unit = fc.constantFrom(...'0123456789.+-nuµmsh ');
-    fc.assert(
-      fc.property(fc.string({ unit, maxLength: 12 }), (text) => {
-        assert.ok(!Number.isNaN(parseDuration(text)));
-      }),
-      { numRuns: 2_000 },
-    );
-  });
 });
 
 describe('formatDuration writes, as Go does,', () => {
@@ -86,8 +56,4 @@ describe('formatDuration writes, as Go does,', () => {
   ] as const) {
     it(text, () => assert.equal(formatDuration(ms), text));
   }
-
-  it('what parseDuration reads back', () => {
-    fc.assert(fc.property(fc.nat(100 * HOUR), (ms) => assert.equal(parseDuration(formatDuration(ms)), ms)));
-  });
 });

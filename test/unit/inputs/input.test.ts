@@ -10,12 +10,7 @@ import type { Inputs } from '../../../lib/inputs/file.ts';
 import { readAgentInputs, readInputs, sameNames } from '../../../lib/inputs/input.ts';
 import { startGroup } from '../../lab/group.ts';
 import { asNobody } from '../../lab/user.ts';
-import {
-  type Files,
-  ProjectedVolume,
-  type TemporaryDirectory,
-  temporaryDirectory,
-} from '../../lab/volume.ts';
+import { type Files, type TemporaryDirectory, temporaryDirectory } from '../../lab/volume.ts';
 
 const CONFIG = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
 
@@ -23,10 +18,6 @@ function manifest(...keys: readonly string[]): string {
   return `apiVersion: v1\nkind: ConfigMap\ndata:\n${keys.map((key) => `  ${key}: "masqLinkLocal: true"\n`).join('')}`;
 }
 
-const NOTHING = (paths: string) =>
-  `error: no config file in ${paths}: nothing was checked; name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
-const SAME_NAME = (at: string, other: string) =>
-  `${at}: error: two config files are named ip-masq-a, of which a volume can hold one (the other: ${other}); rename one; or, if they are meant for different nodes, check them one by one`;
 const UNREADABLE = 'name a file or directory that is there and readable';
 
 interface Case {
@@ -41,31 +32,6 @@ interface Case {
 }
 
 const CASES: Readonly<Record<string, Case>> = {
-  'a directory is read as the agent reads it': {
-    files: {
-      'c/ip-masq-b': CONFIG,
-      'c/ip-masq-a': CONFIG,
-      'c/ip-masq.yaml': CONFIG,
-      'c/other': '',
-      'c/ip-masq-c/d': CONFIG,
-    },
-    paths: ['DIR/c'],
-    configFiles: ['DIR/c/ip-masq-a:ip-masq-a', 'DIR/c/ip-masq-b:ip-masq-b'],
-    problems: [
-      'DIR/c/ip-masq-c: error: is not a regular file; remove it, or mount a file in its place',
-      'DIR/c/ip-masq.yaml: warning: is not read: the name of a config file begins with ip-masq-; rename it',
-    ],
-  },
-  'a directory without a config file is nothing to check': {
-    files: {
-      'c/other': '',
-      'c/.d/ip-masq-a': CONFIG,
-      'c/a.yaml': CONFIG,
-      'c/.b.yaml': manifest('ip-masq-b'),
-    },
-    paths: ['DIR/c'],
-    problems: [NOTHING('DIR/c')],
-  },
   'of a directory of manifests, those with ConfigMaps for the agent are read': {
     files: {
       'c/ip-masq-a': CONFIG,
@@ -84,88 +50,6 @@ const CASES: Readonly<Record<string, Case>> = {
       'DIR/c/ip-masq.yml:ip-masq-c',
       'DIR/c/list.json:ip-masq-d',
     ],
-  },
-  'a directory and those in it are read, even if they are named as a config file is': {
-    files: {
-      'c/m.yaml': manifest('ip-masq-a'),
-      'c/ip-masq-agent/base/ip-masq-b': CONFIG,
-      'c/ip-masq-agent/.git/ip-masq-c': CONFIG,
-      'c/ip-masq-agent/m.yaml': manifest('ip-masq-d'),
-    },
-    paths: ['DIR/c'],
-    recursive: true,
-    configFiles: [
-      'DIR/c/m.yaml:ip-masq-a',
-      'DIR/c/ip-masq-agent/base/ip-masq-b:ip-masq-b',
-      'DIR/c/ip-masq-agent/m.yaml:ip-masq-d',
-    ],
-  },
-  'a directory is read 32 levels deep': {
-    files: { [`c${'/d'.repeat(32)}/ip-masq-a`]: CONFIG, [`c${'/d'.repeat(33)}/ip-masq-b`]: CONFIG },
-    paths: ['DIR/c'],
-    recursive: true,
-    configFiles: [`DIR/c${'/d'.repeat(32)}/ip-masq-a:ip-masq-a`],
-    problems: [
-      `DIR/c${'/d'.repeat(33)}: error: is more than 32 directories deep, and is not read; name it itself`,
-    ],
-  },
-  'a broken file of a directory is named with the directory': {
-    files: { 'c/ip-masq-a': 'a\n\0' },
-    paths: ['DIR/c'],
-    problems: ['DIR/c/ip-masq-a:2:1: error: has a NUL byte; save the file as plain text'],
-  },
-  'a file is a config file of its name, whatever that is': {
-    files: { 'ip-masq-b': CONFIG, 'a.yaml': CONFIG },
-    paths: ['DIR/ip-masq-b', 'DIR/a.yaml'],
-    configFiles: ['DIR/a.yaml:a.yaml', 'DIR/ip-masq-b:ip-masq-b'],
-  },
-  'config files of all paths are in the order of their names': {
-    files: {
-      'm.yaml': manifest('ip-masq-d', 'ip-masq-b', 'ip-masq-Z'),
-      'c/ip-masq-c': CONFIG,
-      'ip-masq-a': CONFIG,
-    },
-    paths: ['DIR/m.yaml', 'DIR/c', 'DIR/ip-masq-a', '-'],
-    stdin: manifest('ip-masq-ab'),
-    configFiles: [
-      'DIR/m.yaml:ip-masq-Z',
-      'DIR/ip-masq-a:ip-masq-a',
-      'standard input:ip-masq-ab',
-      'DIR/m.yaml:ip-masq-b',
-      'DIR/c/ip-masq-c:ip-masq-c',
-      'DIR/m.yaml:ip-masq-d',
-    ],
-  },
-  'a path counts once, however often and in however many ways it is written': {
-    files: { 'c/ip-masq-a': CONFIG, 'c/n.yaml': manifest('ip-masq-d'), 'm.yaml': manifest('ip-masq-b') },
-    paths: [
-      ...['DIR/c', 'DIR/c/', 'DIR/c/ip-masq-a', 'DIR/c/n.yaml', 'DIR/./m.yaml', 'DIR/c/../m.yaml'],
-      ...['-', '-'],
-    ],
-    stdin: manifest('ip-masq-c'),
-    configFiles: [
-      'DIR/c/ip-masq-a:ip-masq-a',
-      'DIR/m.yaml:ip-masq-b',
-      'standard input:ip-masq-c',
-      'DIR/c/n.yaml:ip-masq-d',
-    ],
-  },
-  'two config files of one name are an error': {
-    files: { 'a/ip-masq-a': CONFIG, 'm.yaml': `${manifest('ip-masq-a')}---\n${manifest('ip-masq-a')}` },
-    paths: ['DIR/a', 'DIR/m.yaml'],
-    configFiles: ['DIR/a/ip-masq-a:ip-masq-a', 'DIR/m.yaml:ip-masq-a', 'DIR/m.yaml:ip-masq-a'],
-    problems: [
-      SAME_NAME('DIR/m.yaml:4:14', 'DIR/a/ip-masq-a:1:1'),
-      SAME_NAME('DIR/m.yaml:9:14', 'DIR/m.yaml:4:14'),
-    ],
-  },
-  'nothing to check is an error': {
-    files: {
-      'a.yaml': 'apiVersion: v1\nkind: Secret\ndata: {ip-masq-a: YQ==}\n',
-      'b.yaml': manifest('other'),
-    },
-    paths: ['DIR/a.yaml', 'DIR/b.yaml'],
-    problems: [NOTHING('DIR/a.yaml, DIR/b.yaml')],
   },
   'a missing file is an error, and hides no other': {
     files: { a: CONFIG },
@@ -191,18 +75,6 @@ const CASES: Readonly<Record<string, Case>> = {
     paths: ['DIR/a', 'DIR/b'],
     configFiles: ['DIR/b:b'],
     problems: ['DIR/a: error: is larger than 1 MiB (1048610 bytes); split it, or use wider CIDRs'],
-  },
-  'a manifest may be larger than a config': {
-    files: { a: `${manifest('ip-masq-a')}# ${'x'.repeat(1024 * 1024)}\n` },
-    paths: ['DIR/a'],
-    configFiles: ['DIR/a:ip-masq-a'],
-  },
-  'a large manifest that is no YAML is still one': {
-    files: { a: `# ${'x'.repeat(1024 * 1024)}\napiVersion: v1\ndata: "` },
-    paths: ['DIR/a'],
-    problems: [
-      'DIR/a:3:8: error: is not valid YAML: unexpected end of the stream within a double quoted scalar; close the bracket or quote; the file may be cut off',
-    ],
   },
 };
 
@@ -311,16 +183,6 @@ describe('reading inputs', () => {
     });
   }
 
-  it('reads a projected volume, and calls its files by their visible paths', async () => {
-    await ProjectedVolume.create(path('DIR/volume'), { 'ip-masq-a': CONFIG, 'ip-masq': CONFIG });
-    assert.deepEqual(await read(['DIR/volume']), {
-      configFiles: ['DIR/volume/ip-masq-a:ip-masq-a'],
-      problems: [
-        'DIR/volume/ip-masq: warning: is not read: the name of a config file begins with ip-masq-; rename it',
-      ],
-    });
-  });
-
   it('reads a file that is a link out of its directory, which is nobody’s volume', async () => {
     await write({ 'a/b': manifest('ip-masq-a') });
     await symlink('a/b', path('DIR/link'));
@@ -367,16 +229,6 @@ describe('reading inputs', () => {
       `DIR/c: error: cannot be read: EACCES: permission denied, opendir 'DIR/c'; ${UNREADABLE}`,
     ]);
     await chmod(path('DIR/c'), 0o755);
-  });
-
-  it('says of standard input that fails that it cannot be read', async () => {
-    const failing = (async function* () {
-      yield Buffer.from(CONFIG);
-      throw Object.assign(new Error('EISDIR: illegal operation on a directory, read'), { code: 'EISDIR' });
-    })();
-    assert.deepEqual((await read(['-'], failing)).problems, [
-      `standard input: error: cannot be read: EISDIR: illegal operation on a directory, read; ${UNREADABLE}`,
-    ]);
   });
 });
 

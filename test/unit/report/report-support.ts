@@ -14,7 +14,7 @@ export const ERROR: Problem = {
 
 const MANIFEST = 'list:\n  - 10.0.0.0/8\n';
 
-export const CONFIG_FILES: readonly ConfigFile[] = [
+const CONFIG_FILES: readonly ConfigFile[] = [
   { name: 'ip-masq-a', text: 'nonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: false\n' },
   {
     name: 'ip-masq-b',

@@ -4,14 +4,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { LIMITS } from '../../../lib/status/limits.ts';
-import {
-  type HttpReply,
-  type Listener,
-  plain,
-  type Question,
-  type Routes,
-  serve,
-} from '../../../lib/status/server.ts';
+import { type HttpReply, type Listener, plain, type Routes, serve } from '../../../lib/status/server.ts';
 import { SystemError } from '../../../lib/text/error.ts';
 
 const SECURITY = ['Cache-Control: no-store', 'Connection: close', 'X-Content-Type-Options: nosniff'];
@@ -167,20 +160,6 @@ describe('the server', () => {
       assert.deepEqual(lab.errors, []);
     });
 
-  it('takes the names in the query string', async () => {
-    const questions: Question[] = [];
-    await using lab = await startLab({
-      '/ok': (question) => {
-        questions.push(question);
-        return plain(200, 'ok');
-      },
-    });
-    for (const query of ['verbose', 'verbose=1&exclude=a=b&&__proto__=x', 'a?b'])
-      await lab.ask(request(`GET /ok?${query}`));
-    const asked = questions.map(({ query }) => [...query].filter((name) => name !== ''));
-    assert.deepEqual(asked, [['verbose'], ['verbose', 'exclude', '__proto__'], ['a']]);
-  });
-
   for (const [how, route] of [
     ['throws', () => assert.fail('secret detail')],
     ['rejects', () => Promise.reject(new Error('secret detail'))],
@@ -224,49 +203,6 @@ describe('the server', () => {
       await using lab = await startLab(ROUTES, { address });
       assert.match(await lab.ask(OK.replace('localhost', 'node-1.example')), /good\n$/);
     });
-
-  it('is not stopped by random bytes', async () => {
-    await using lab = await startLab();
-    let seed = 1;
-    const random = () => {
-      seed = (seed * 48_271) % 2_147_483_647;
-      return seed;
-    };
-    for (let round = 0; round < 200; round += 1) {
-      const noise = String.fromCharCode(...Array.from({ length: random() % 200 }, () => random() % 256));
-      // The line ends make an end of every request that the noise may begin.
-      await lab.ask(`${round % 2 === 0 ? 'GET /ok HTTP/1.1\r\n' : ''}${noise}\r\n\r\n\r\n\0`);
-    }
-    assert.match(await lab.ask(OK), /good\n$/);
-    assert.deepEqual(lab.errors, []);
-  });
-
-  it('tells of its own failure, as if it cannot accept a connection, and goes on', async () => {
-    await using lab = await startLab();
-    lab.server.emit('error', new Error('accept EMFILE'));
-    assert.match(String(lab.errors), /accept EMFILE/);
-    assert.match(await lab.ask(OK), /good\n$/);
-  });
-
-  it('takes a connection that is reset in the middle of an answer for nobody’s error', async () => {
-    const waiting = Promise.withResolvers<void>();
-    const asked = Promise.withResolvers<void>();
-    await using lab = await startLab({
-      ...ROUTES,
-      '/slow': async () => {
-        asked.resolve();
-        await waiting.promise;
-        return plain(200, 'x'.repeat(1_000_000));
-      },
-    });
-    const socket = lab.open();
-    socket.write(request('GET /slow'));
-    await asked.promise;
-    socket.resetAndDestroy();
-    waiting.resolve();
-    assert.match(await lab.ask(OK), /good\n$/);
-    assert.deepEqual(lab.errors, []);
-  });
 });
 
 /** A tenth of what any client is given in earnest. */
