@@ -42,10 +42,18 @@ export interface YamlLimits {
   readonly scalar: number;
   /** Whether it is for another program, so that tags and line breaks that the agent does not use are ignored. */
   readonly forOthers: boolean;
+  /** Whether kubectl reads it, so that keys are text, each once, and merge keys are not followed here. */
+  readonly isManifest: boolean;
 }
 
 /** A config file is two levels deep, and its longest value is an IPv6 network. */
-export const CONFIG_FILE_LIMITS: YamlLimits = { depth: 16, aliases: 100, scalar: 1024, forOthers: false };
+export const CONFIG_FILE_LIMITS: YamlLimits = {
+  depth: 16,
+  aliases: 100,
+  scalar: 1024,
+  forOthers: false,
+  isManifest: false,
+};
 
 /** A value in a manifest may be a whole config file, and a CustomResourceDefinition in the same file nests far deeper. */
 export const MANIFEST_LIMITS: YamlLimits = {
@@ -53,4 +61,7 @@ export const MANIFEST_LIMITS: YamlLimits = {
   aliases: 1000,
   scalar: Number.POSITIVE_INFINITY,
   forOthers: true,
+  isManifest: false,
 };
+
+export const OWN_MANIFEST_LIMITS: YamlLimits = { ...MANIFEST_LIMITS, forOthers: false, isManifest: true };

@@ -271,7 +271,7 @@ function readAtMost(file: number, limit: number): Buffer {
   return buffer.subarray(0, length);
 }
 
-export function orUndefined<Value>(read: () => Value): Value | undefined {
+function orUndefined<Value>(read: () => Value): Value | undefined {
   try {
     return read();
   } catch {

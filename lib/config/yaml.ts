@@ -192,7 +192,12 @@ class Composer {
 
   #pairs(): MapNode['pairs'] {
     const pairs: { key: Node; value: Node }[] = [];
-    while (!this.#ends()) pairs.push({ key: this.#node(), value: this.#node() });
+    const names = new Set<string>();
+    while (!this.#ends()) {
+      const key = this.#node();
+      if (this.#limits.isManifest) rejectKey(key, names);
+      pairs.push({ key, value: this.#node() });
+    }
     this.#take();
     return pairs;
   }
@@ -275,6 +280,24 @@ class Composer {
       'remove the word that begins with "!"',
     );
   }
+}
+
+/** @param names those of the keys before, among which it comes */
+function rejectKey(key: Node, names: Set<string>): void {
+  if (key.kind !== 'scalar')
+    throw new PlacedError(`has ${describe(key)} as a key`, key.offset, 'write a text, or quotes around it');
+  const name = keyName(key);
+  if (name === '<<')
+    throw new PlacedError(
+      'has the merge key <<, which is not followed here',
+      key.offset,
+      'write its keys out',
+    );
+  if (names.has(name)) {
+    const remedy = 'keep one; if two objects stand here, write a line "---" between them';
+    throw new PlacedError(`has the key ${quote(name)} twice in one map`, key.offset, remedy);
+  }
+  names.add(name);
 }
 
 function isBlank(char: string | undefined): boolean {

@@ -1,69 +1,46 @@
 import { constants, type Dirent, readdirSync } from 'node:fs';
-import { open, opendir, readlink, realpath, stat } from 'node:fs/promises';
-import { join, sep } from 'node:path';
-import { byteOrder, type ConfigFile, decodeFile, isConfigFileName } from '../config/config-file.ts';
+import { open, readlink, realpath } from 'node:fs/promises';
+import { basename, join, relative, resolve, sep } from 'node:path';
+import { byteOrder, isConfigFileName, isNearMiss, nearMissText } from '../config/config-file.ts';
 import { entriesOf } from '../config/glob.ts';
 import type { Problem } from '../config/problem.ts';
-import { orUndefined, readVolumeVersion } from '../config/read.ts';
+import { readVolumeVersion } from '../config/read.ts';
 import { printable, quote } from '../text/escape.ts';
 import {
   collect,
   failed,
   type Inputs,
   joined,
-  MAX_INPUT_BYTES,
-  manifestOf,
+  manifestIn,
   NO_INPUTS,
+  readConfigFile,
+  readText,
   unreadable,
   wholeFile,
 } from './file.ts';
 
-/** What is left of the limits that all directories of a command share. */
-export class WalkLimits {
-  /** Files and directories: more than most repositories have. */
-  entries = 100_000;
-  bytes = MAX_INPUT_BYTES;
-  /** Files that were read, by their paths without links: a link may lead to another of them. */
-  readonly seen = new Set<string>();
-}
-
-const MAX_DEPTH = 32;
-
-class TooManyEntries extends Error {}
-
 /**
- * Reads a directory as the agent does, and also the manifests in it that hold ConfigMaps. Names that begin with a dot
- * are left out.
+ * Reads the config files of a directory, and the manifests in it that hold ConfigMaps for the agent. Names that begin with a
+ * dot are left out.
  *
  * @param recursive whether to read the directories in it too; links to directories are not followed
+ * @param seen the files that were read, by their paths without links: a link may lead to another of them
  */
-export async function readTree(root: string, recursive: boolean, walk: WalkLimits): Promise<Inputs> {
+export async function readTree(root: string, recursive: boolean, seen: Set<string>): Promise<Inputs> {
+  const home = await realpath(root);
   const found: Inputs[] = [];
-  let hasUnreadDirectories = false;
-  try {
-    const home = await realpath(root);
-    const tree = listTree(root, recursive, walk);
-    for (const [path, names] of tree) {
-      const [dir, depth] = [join(root, path), depthOf(path)];
-      if (depth > 0 && !recursive) hasUnreadDirectories = true;
-      else if (depth <= MAX_DEPTH)
-        found.push(
-          await readDirectory(dir, { names, tree, path }, home, recursive, walk).catch((error: unknown) =>
-            unreadable(dir, error),
-          ),
-        );
-      else {
-        const message = `is more than ${MAX_DEPTH} directories deep, and is not read`;
-        found.push(failed('unreadable', dir, message, 'name it itself'));
-      }
+  const list = (dir: string) => {
+    try {
+      return readdirSync(dir, { withFileTypes: true }).filter(isShown);
+    } catch (error) {
+      found.push(unreadable(join(root, relative(resolve(root), dir)), error));
+      return [];
     }
-  } catch (error) {
-    if (!(error instanceof TooManyEntries)) throw error;
-    found.push(
-      failed('unreadable', root, error.message, 'name the directories in it that hold the manifests'),
-    );
-  }
-  return { ...joined(found), hasUnreadDirectories };
+  };
+  const entries = entriesOf(root, [recursive ? '**' : '*'], list, Number.POSITIVE_INFINITY);
+  const files = entries.filter(({ dirent }) => !dirent.isDirectory()).map(({ path }) => path);
+  for (const path of files.sort(byteOrder)) found.push(await readFile(join(root, path), home, seen));
+  return { ...joined(found), hasUnreadDirectories: !recursive && files.length < entries.length };
 }
 
 /**
@@ -72,7 +49,10 @@ export async function readTree(root: string, recursive: boolean, walk: WalkLimit
  */
 export async function readConfigDirectory(dir: string): Promise<Inputs> {
   const { configFiles, problems } = await readVolumeVersion(dir, false);
-  const other = configFiles.length + problems.length === 0 ? await firstManifestOrDirectory(dir) : undefined;
+  const others = configFiles.length + problems.length === 0 ? readdirSync(dir, { withFileTypes: true }) : [];
+  const other = others.find(
+    (entry) => isShown(entry) && (entry.isDirectory() || isManifestName(entry.name)),
+  )?.name;
   if (other !== undefined)
     return failed(
       'no-config-file',
@@ -87,77 +67,6 @@ export async function readConfigDirectory(dir: string): Promise<Inputs> {
   };
 }
 
-interface ListedDirectory {
-  /** Its manifests. */
-  readonly names: readonly string[];
-  readonly tree: Tree;
-  /** Below the root. */
-  readonly path: string;
-}
-
-async function readDirectory(
-  dir: string,
-  { names, tree, path }: ListedDirectory,
-  home: string,
-  recursive: boolean,
-  walk: WalkLimits,
-): Promise<Inputs> {
-  await (await opendir(dir)).close();
-  const { id, configFiles, problems } = await readVolumeVersion(dir, false);
-  const manifests: Inputs[] = [];
-  for (const name of names)
-    if (!isConfigFileName(name)) manifests.push(await readFile(join(dir, name), home, walk));
-  const own = configFiles.map((file) => configFileOrManifest(join(dir, file.name), file, id !== undefined));
-  const isKnown = ({ at }: Problem) =>
-    at?.kind === 'whole-file' &&
-    ((recursive && tree.has(join(path, at.file))) ||
-      manifests.some(({ manifests: [one] }) => one?.file.name === join(dir, at.file)));
-  const others = problems.filter((one) => !isKnown(one)).map((one) => within(dir, one));
-  return joined([...own, ...manifests, { ...NO_INPUTS, problems: others }]);
-}
-
-/** The manifests of each directory, in byte order, by the path of the directory below the root, which comes first: an empty path. */
-type Tree = ReadonlyMap<string, readonly string[]>;
-
-/** Lists a directory. One that cannot be read seems empty; `readDirectory` says why. */
-function listTree(root: string, isRecursive: boolean, walk: WalkLimits): Tree {
-  const list = (dir: string) => {
-    const entries = (orUndefined(() => readdirSync(dir, { withFileTypes: true })) ?? []).filter(isShown);
-    walk.entries -= entries.length;
-    if (walk.entries < 0) throw new TooManyEntries('has more than 100,000 files and directories');
-    return entries;
-  };
-  const found = entriesOf(root, [isRecursive ? '**' : '*'], list, MAX_DEPTH + 1);
-  const tree = new Map<string, string[]>([['', []]]);
-  for (const { path, name, dirent } of found) {
-    if (dirent.isDirectory()) tree.set(path, tree.get(path) ?? []);
-    else if (isManifestName(name)) {
-      const directory = path.slice(0, -name.length - 1);
-      tree.set(directory, [...(tree.get(directory) ?? []), name]);
-    }
-  }
-  const sorted = [...tree].map(([path, names]) => [path, names.sort(byteOrder)] as const);
-  return new Map(sorted.sort(([a], [b]) => byteOrder(inOrder(a), inOrder(b))));
-}
-
-/** Compares so that a directory comes before those in it, and these before the next one. */
-function inOrder(path: string): string {
-  return path.replaceAll(sep, '\0');
-}
-
-function depthOf(path: string): number {
-  return path === '' ? 0 : path.split(sep).length;
-}
-
-async function firstManifestOrDirectory(dir: string): Promise<string | undefined> {
-  for await (const entry of await opendir(dir)) if (isOfInterest(entry)) return entry.name;
-  return undefined;
-}
-
-function isOfInterest(entry: Dirent): boolean {
-  return isShown(entry) && (entry.isDirectory() || isManifestName(entry.name));
-}
-
 function isShown({ name }: Dirent): boolean {
   return !name.startsWith('.');
 }
@@ -166,30 +75,27 @@ function isManifestName(name: string): boolean {
   return /\.(?:ya?ml|json)$/.test(name);
 }
 
-/** A file that the agent reads. One that is named like a manifest may be one, but not in a volume of the agent. */
-function configFileOrManifest(path: string, configFile: ConfigFile, isVolume: boolean): Inputs {
-  const mayBeManifest = !isVolume && isManifestName(configFile.name);
-  const manifest = mayBeManifest ? manifestOf({ name: path, text: configFile.text }) : undefined;
-  return manifest ?? { ...NO_INPUTS, configFiles: [wholeFile(path, configFile)] };
-}
-
-/** The ConfigMaps of a file that may be meant for the agent. Waits for no pipe, opens no device, and does not leave home. */
-async function readFile(path: string, home: string, walk: WalkLimits): Promise<Inputs> {
-  const leftOut = (message: string) =>
-    failed('not-a-config-file', path, message, 'name it itself, if it is a manifest');
+/** What a file of a directory holds for the agent. Waits for no pipe, and does not leave home. */
+async function readFile(path: string, home: string, seen: Set<string>): Promise<Inputs> {
+  const name = basename(path);
+  const isConfigFile = isConfigFileName(name);
+  const other = isNearMiss(name) ? failed('not-a-config-file', path, nearMissText, 'rename it') : NO_INPUTS;
+  if (!isConfigFile && !isManifestName(name)) return other;
   try {
-    if (!(await stat(path)).isFile()) return leftOut('is not a regular file, and is not read');
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    const isRegular = (await file.stat()).isFile();
     // What was opened, not what the name says now (proc(5)).
     const opened = await readlink(`/proc/self/fd/${file.fd}`);
-    if (!opened.startsWith(join(home, sep)))
-      return leftOut('is a link that leads out of the directory, and is not read');
-    if (walk.seen.has(opened)) return NO_INPUTS;
-    walk.seen.add(opened);
-    const bytes = await collect(file.createReadStream({ autoClose: false }), walk.bytes);
-    walk.bytes -= bytes.length;
-    if (walk.bytes < 0) throw new TooManyEntries('has more than 64 MiB of manifests');
-    return mentionsAgent(bytes) ? (manifestIn(path, bytes) ?? NO_INPUTS) : NO_INPUTS;
+    if (!isRegular || !opened.startsWith(join(home, sep))) {
+      const what = isRegular ? 'a link that leads out of the directory' : 'not a regular file';
+      const kind = isConfigFile ? 'unreadable' : 'not-a-config-file';
+      return failed(kind, path, `is ${what}, and is not read`, 'name it itself, or remove it');
+    }
+    if (seen.has(opened)) return NO_INPUTS;
+    seen.add(opened);
+    const bytes = await collect(file.createReadStream({ autoClose: false }));
+    if (isConfigFile) return isManifestName(name) ? readText(path, bytes) : readConfigFile(path, bytes);
+    return (mentionsAgent(bytes) ? manifestIn(path, bytes) : undefined) ?? other;
   } catch (error) {
     return unreadable(path, error);
   }
@@ -198,11 +104,6 @@ async function readFile(path: string, home: string, walk: WalkLimits): Promise<I
 /** Whether it is worth parsing: most manifests are about something else, and templates of others need not be valid. */
 function mentionsAgent(bytes: Buffer): boolean {
   return bytes.includes('apiVersion') && (bytes.includes('ip-masq') || bytes.includes('ipmasq'));
-}
-
-function manifestIn(path: string, bytes: Buffer): Inputs | undefined {
-  const file = decodeFile(path, bytes);
-  return 'text' in file ? manifestOf(file) : { ...NO_INPUTS, problems: [file] };
 }
 
 /** The problem with a file of the directory, which is named without it. */

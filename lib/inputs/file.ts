@@ -20,30 +20,32 @@ export interface Inputs {
 export const NO_INPUTS: Inputs = { configFiles: [], manifests: [], problems: [] };
 
 /** More than all ConfigMaps of most clusters, and little enough to be read at once. */
-export const MAX_INPUT_BYTES = 64 * 1024 * 1024;
+const MAX_INPUT_BYTES = 64 * 1024 * 1024;
 
 /** What a file holds that people name: the config files of a manifest, or itself as a config file. */
 export function readText(path: string, bytes: Buffer): Inputs {
-  if (bytes.length > MAX_INPUT_BYTES)
-    return failed('unreadable', path, 'is larger than 64 MiB', 'check fewer manifests at once');
-  const whole = decodeFile(path, bytes);
-  if (!('text' in whole)) return { ...NO_INPUTS, problems: [whole] };
-  const manifest = manifestOf(whole);
-  if (manifest !== undefined) return manifest;
-  if (bytes.length > MAX_BYTES)
-    return failed(
-      'unreadable',
-      path,
-      `is larger than 1 MiB (${bytes.length} bytes)`,
-      'split it, or use wider CIDRs',
-    );
-  return { ...NO_INPUTS, configFiles: [wholeFile(path, { ...whole, name: basename(path) })] };
+  return manifestIn(path, bytes) ?? readConfigFile(path, bytes);
 }
 
-/** What a manifest holds; undefined if the text is not one. The name of the file is its path. */
-export function manifestOf(file: ConfigFile): Inputs | undefined {
+/** What a manifest holds; undefined if the file is not one. */
+export function manifestIn(path: string, bytes: Buffer): Inputs | undefined {
+  if (bytes.length > MAX_INPUT_BYTES)
+    return failed('unreadable', path, 'is larger than 64 MiB', 'check fewer manifests at once');
+  const file = decodeFile(path, bytes);
+  if (!('text' in file)) return { ...NO_INPUTS, problems: [file] };
   const manifest = readManifest(file);
   return manifest && { ...NO_INPUTS, manifests: [manifest] };
+}
+
+/** The file as a config file of its own name. */
+export function readConfigFile(path: string, bytes: Buffer): Inputs {
+  if (bytes.length > MAX_BYTES) {
+    const message = `is larger than 1 MiB (${bytes.length} bytes)`;
+    return failed('unreadable', path, message, 'split it, or use wider CIDRs');
+  }
+  const file = decodeFile(path, bytes);
+  if (!('text' in file)) return { ...NO_INPUTS, problems: [file] };
+  return { ...NO_INPUTS, configFiles: [wholeFile(path, { ...file, name: basename(path) })] };
 }
 
 export function joined(parts: readonly Inputs[]): Inputs {

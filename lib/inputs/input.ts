@@ -5,7 +5,7 @@ import { byteOrder, type ConfigFile, decodeFile, originIn, STDIN_NAME } from '..
 import { MAX_BYTES } from '../config/limits.ts';
 import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
-import { readConfigDirectory, readTree, WalkLimits } from './directory.ts';
+import { readConfigDirectory, readTree } from './directory.ts';
 import {
   collect,
   failed,
@@ -47,9 +47,9 @@ export async function readInputs(
   const known = new Set<string>(); // a file may be named by itself and through its directory
   const isNew = (file: ConfigFile) => !known.has(placeOf(file));
   const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
-  const walk = new WalkLimits();
+  const seen = new Set<string>();
   for (const path of distinct.values()) {
-    const input = await readInput(path, stdin, recursive, walk);
+    const input = await readInput(path, stdin, recursive, seen);
     const { configFiles, manifests } = input;
     inputs.push({
       ...input,
@@ -98,7 +98,7 @@ async function readInput(
   path: string,
   stdin: () => AsyncIterable<Buffer>,
   recursive: boolean,
-  walk: WalkLimits,
+  seen: Set<string>,
 ): Promise<Inputs> {
   try {
     if (path === STDIN) {
@@ -107,7 +107,7 @@ async function readInput(
       return bytes.length === 0 ? NO_INPUTS : readText(STDIN_NAME, bytes);
     }
     const found = await stat(path);
-    if (found.isDirectory()) return await readTree(path, recursive, walk);
+    if (found.isDirectory()) return await readTree(path, recursive, seen);
     if (await waits(path, found)) return failed('unreadable', path, ...NOT_A_FILE);
     return readText(normalize(path), await collect((await open(path)).createReadStream()));
   } catch (error) {

@@ -1,12 +1,12 @@
 import { type ConfigFile, LINE_BREAK, problemIn, type TextFile } from '../config/config-file.ts';
-import { MANIFEST_LIMITS } from '../config/limits.ts';
+import { MANIFEST_LIMITS, OWN_MANIFEST_LIMITS } from '../config/limits.ts';
 import type { Problem } from '../config/problem.ts';
 import { RENDER, templateMarkIn } from '../config/template.ts';
 import { type Node, parseDocuments, valueAt } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
-import { ConfigFileCollector, isMergeKey, partsOf, readConfigMap, withoutRepeats } from './config-map.ts';
-import { type Mounting, mountings } from './mounting.ts';
+import { ConfigFileCollector, readConfigMap } from './config-map.ts';
+import { mountings } from './mounting.ts';
 import { isOfAgent, type KubernetesObject, textAt, workloadsOf } from './workload.ts';
 
 /** A file of Kubernetes manifests. */
@@ -17,7 +17,6 @@ export interface Manifest {
 
 interface Part {
   readonly collector: ConfigFileCollector;
-  readonly isForAgent: boolean;
   readonly objects: readonly KubernetesObject[];
 }
 
@@ -37,7 +36,7 @@ export function readManifest(file: TextFile): Manifest | undefined {
     const collector = new ConfigFileCollector(file, piece.start);
     if ('error' in piece) collector.problems.push(asProblem(piece, file));
     const objects = 'error' in piece ? [] : objectsOf(piece.documents, collector);
-    return { collector, isForAgent: isOfAgent(piece.text), objects };
+    return { collector, objects };
   });
   return { file, parts };
 }
@@ -51,8 +50,14 @@ export function deliver(manifests: readonly Manifest[]) {
   const parts = manifests.flatMap((manifest) => manifest.parts);
   const objects = parts.flatMap((part) => part.objects);
   const workloads = workloadsOf(objects);
-  const mountingOf = mountings(workloads, objects);
-  for (const part of parts) readObjects(part, mountingOf);
+  const mountingOf = mountings(workloads);
+  for (const { objects, collector } of parts)
+    for (const object of objects) {
+      if (object.kind !== 'ConfigMap' && object.kind !== 'Secret') continue;
+      const mounting = mountingOf(object);
+      if (object.kind === 'ConfigMap' || mounting.sources.length > 0)
+        readConfigMap(object, collector, mounting);
+    }
   return {
     configFiles: parts.flatMap(({ collector }) => collector.configFiles),
     problems: parts.flatMap(({ collector }) => collector.problems),
@@ -95,7 +100,7 @@ function documentsOf(text: string): readonly Node[] {
       behind[0].length,
       'begin a line with it',
     );
-  const documents = parseDocuments(text, { ...MANIFEST_LIMITS, forOthers: !isOfAgent(text) });
+  const documents = parseDocuments(text, isOfAgent(text) ? OWN_MANIFEST_LIMITS : MANIFEST_LIMITS);
   const second = documents[1];
   if (second === undefined) return documents;
   const message =
@@ -141,37 +146,4 @@ function objectsOf(documents: readonly Node[], collector: ConfigFileCollector): 
       pending.push({ node: item, kind: kind.slice(0, -'List'.length) });
   }
   return found;
-}
-
-function readObjects(
-  { objects, isForAgent, collector }: Part,
-  mountingOf: (object: KubernetesObject) => Mounting,
-): void {
-  const seen = new Set<Node>();
-  for (const object of objects) {
-    const { node, kind } = object;
-    if (isForAgent) reportRepeats(object, collector, seen);
-    // What a merge key adds may be the data, the items, or the kind itself.
-    if (kind === '' || kind === 'ConfigMap' || kind.endsWith('List'))
-      for (const { key } of node.pairs.filter(isMergeKey)) collector.reportMergeKey(key);
-    if (kind !== 'ConfigMap' && kind !== 'Secret') continue;
-    const mounting = mountingOf(object);
-    if (kind === 'ConfigMap' || mounting.sources.length > 0) readConfigMap(object, collector, mounting);
-  }
-}
-
-/** Reports keys that stand twice in a map of the object, of which kubectl takes the last; those of data are read elsewhere. */
-function reportRepeats(
-  { node: object, kind }: KubernetesObject,
-  collector: ConfigFileCollector,
-  seen: Set<Node>,
-): void {
-  const metadata = valueAt(object, 'metadata');
-  const pending: Node[] = [object, ...(metadata === undefined ? [] : [metadata])];
-  for (let node = pending.pop(); node !== undefined; node = pending.pop()) {
-    if (seen.has(node)) continue;
-    seen.add(node);
-    if (node.kind === 'map') withoutRepeats(node.pairs, collector);
-    if (kind !== 'ConfigMap') pending.push(...partsOf(node));
-  }
 }

@@ -47,10 +47,14 @@ export interface Source {
   readonly object: KubernetesObject;
 }
 
-interface Item {
+/** A key that becomes a file. */
+export interface Item {
   readonly key: string;
   readonly path: string;
+  /** Where the volume says the key, and the path. */
   readonly node: Node;
+  readonly pathNode: Node;
+  readonly object: KubernetesObject;
 }
 
 /** The first value of that key, if it is text. */
@@ -64,19 +68,16 @@ export function isOfAgent(text = ''): boolean {
   return /ip-?masq/.test(text);
 }
 
-/** The workloads among the objects. Of those that share a pod by an alias only the first. */
+/** The workloads among the objects, without pods that another one makes. Of those that share a pod by an alias only the first. */
 export function workloadsOf(objects: readonly KubernetesObject[]): readonly Workload[] {
   const seen = new Set<Node>();
-  const found = objects.flatMap((object) => {
+  return objects.flatMap((object) => {
     const pod = podOf(object.node);
-    if (pod === undefined || seen.has(pod)) return [];
-    seen.add(pod);
     const isOwned = valueAt(valueAt(object.node, 'metadata'), 'ownerReferences') !== undefined;
-    return { isOwned, workload: workloadOf(object, pod) };
+    if (pod === undefined || isOwned || seen.has(pod)) return [];
+    seen.add(pod);
+    return workloadOf(object, pod);
   });
-  // A pod beside its DaemonSet says nothing else.
-  const hasOwner = found.some(({ isOwned, workload }) => !isOwned && workload.isAgent);
-  return found.flatMap(({ isOwned, workload }) => (isOwned && hasOwner ? [] : workload));
 }
 
 function podOf(object: MapNode): Node | undefined {
@@ -91,7 +92,6 @@ function workloadOf(object: KubernetesObject, pod: Node): Workload {
   const path = ['namespace', 'name'].flatMap((key) => textAt(metadata, key) ?? []).join('/');
   const name = `${object.kind || 'workload'} ${path}`.trimEnd();
   const volumes = listOf(valueAt(pod, 'volumes')).map((volume) => volumeOf(object, volume));
-  reportSubPaths(object, pod, volumes);
   const agent = listOf(valueAt(pod, 'containers')).find(runsAgent);
   const args = agent === undefined ? [] : argumentsOf(agent, object);
   const inDirectory = agent && sourcesOfAgent(object, pod, agent, volumes, configDirOf(args));
@@ -187,7 +187,7 @@ function sourceOf(
       kind,
       name: textAt(node, nameKey),
       namespace: textAt(valueAt(object.node, 'metadata'), 'namespace'),
-      items: items.length === 0 ? undefined : items.map(itemOf),
+      items: items.length === 0 ? undefined : items.map((item) => itemOf(object, item)),
       isOptional: optional?.kind === 'scalar' && optional.value === true,
       node: valueAt(node, nameKey) ?? node,
       object,
@@ -195,8 +195,9 @@ function sourceOf(
   ];
 }
 
-function itemOf(node: Node): Item {
-  return { key: textAt(node, 'key') ?? '', path: textAt(node, 'path') ?? '', node };
+function itemOf(object: KubernetesObject, item: Node): Item {
+  const [node = item, pathNode = item] = ['key', 'path'].map((name) => valueAt(item, name));
+  return { key: textAt(item, 'key') ?? '', path: textAt(item, 'path') ?? '', node, pathNode, object };
 }
 
 /** What the config directory holds; undefined if something else than ConfigMaps and Secrets is mounted there. */
@@ -221,7 +222,8 @@ function sourcesOfAgent(
     );
     if (here !== undefined && volume.sources.length === 0) return undefined;
     const [elsewhere] = own;
-    if (here !== undefined) found.push(...volume.sources.map((source) => throughSubPath(source, here)));
+    if (here !== undefined)
+      found.push(...volume.sources.map((source) => throughSubPath(source, here, object)));
     else if (volume.sources.some(isForAgent) && (elsewhere !== undefined || !inPod.has(volume.name))) {
       found.push(...volume.sources);
       const message = `the volume ${quote(volume.name)} is mounted ${elsewhere === undefined ? 'by no container' : `at ${quote(elsewhere.path)}`}, but the agent reads ${configDir}`;
@@ -252,32 +254,19 @@ function mountsOf(container: Node): readonly VolumeMount[] {
   }));
 }
 
-/** What is left of a source if only one of its files is mounted, under the name of the mount. */
-function throughSubPath(source: Source, { subPath, path, node }: VolumeMount): Source {
+/** What is left of a source if only one of its files is mounted, under the name of the mount, and is never updated. */
+function throughSubPath(
+  source: Source,
+  { subPath, path, node }: VolumeMount,
+  object: KubernetesObject,
+): Source {
   if (subPath === undefined) return source;
-  const name = posix.basename(path);
-  const items = (source.items ?? [{ key: subPath, path: subPath, node }]).filter(
-    (item) => item.path === subPath,
-  );
-  return { ...source, items: items.map((item) => ({ ...item, path: name })) };
-}
-
-/** Warns of ConfigMaps of the agent that kubelet never updates in the containers of a pod. */
-function reportSubPaths({ report }: KubernetesObject, pod: Node, volumes: readonly Volume[]): void {
-  const own = volumes.filter(({ sources }) => sources.some(({ name }) => isOfAgent(name)));
-  for (const mount of listOf(valueAt(pod, 'containers')).flatMap((one) =>
-    listOf(valueAt(one, 'volumeMounts')),
-  )) {
-    const subPath = valueAt(mount, 'subPath') ?? valueAt(mount, 'subPathExpr');
-    if (subPath === undefined || !own.some(({ name }) => name === textAt(mount, 'name'))) continue;
-    const message = 'a file that is mounted with subPath never gets a change of its ConfigMap';
-    report(
-      'not-updated',
-      subPath,
-      message,
-      'mount the whole volume at the config directory, without subPath',
-    );
-  }
+  const message = 'a file that is mounted with subPath never gets a change of its ConfigMap';
+  const remedy = 'mount the whole volume at the config directory, without subPath';
+  object.report('not-updated', node, message, remedy);
+  const whole: Item = { key: subPath, path: subPath, node, pathNode: node, object };
+  const items = (source.items ?? [whole]).filter((item) => item.path === subPath);
+  return { ...source, items: items.map((item) => ({ ...item, path: posix.basename(path) })) };
 }
 
 function listOf(node: Node | undefined): readonly Node[] {
