@@ -144,7 +144,7 @@ export const FLAGS = {
   'metrics-bind-address': daemon(
     bindAddress,
     '127.0.0.1:9614',
-    'address of the server for metrics, probes and status pages. If it is empty, there is no server, and the probes of a pod fail',
+    'address of the server for metrics, probes and status. If it is empty, there is no server, and the probes of a pod fail',
   ),
   'scrape-bind-address': daemon(
     bindAddress,

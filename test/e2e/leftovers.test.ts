@@ -19,7 +19,7 @@ describe('rules of another agent in a chain of the same name', () => {
         (await node.box.run(`iptables-${mode}`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).stdout;
       const change = changing(agent, volume);
       await agent.logged(/metrics, probes and status on/);
-      // The first reading has ended: the status page has what it has found.
+      // The first reading has ended: the status has what it has found.
       await eventually(
         async () => !(await node.fetch('/statusz')).includes('not read yet'),
         () => agent.log(),

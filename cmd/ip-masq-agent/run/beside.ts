@@ -46,7 +46,7 @@ export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
       iptables: dataplane?.iptables,
     };
     const found = await readSuspects(silentHost(flags), own);
-    const texts = found.suspects.map((one) => [suspectText(one), ...suspectDetails(one)].join('. '));
+    const texts = found.suspects.map((one) => [`${suspectText(one)}.`, ...suspectDetails(one)].join(' '));
     agent.set({ suspects: { suspects: texts, unread: found.unread } });
     return [...found.suspects.map(suspectText), ...found.unread.map((what) => `not read: ${what}`)];
   };

@@ -15,7 +15,7 @@ import { stopSignal } from '../signals.ts';
 import type { Parts } from './beside.ts';
 
 /**
- * Serves metrics, probes and status pages until the agent stops.
+ * Serves metrics, probes and status until the agent stops.
  *
  * @returns takes each round into the metrics
  * @throws {SystemError} if it cannot listen, and no later attempt can succeed
