@@ -54,34 +54,8 @@ const AGAINST: readonly Against[] = [
       /: flannel, iptables-legacy, table nat, chain FLANNEL-POSTRTG \(leading to chains that are not read: 1 rule\)/,
   },
   {
-    name: "kubelet's old rule",
-    nat: [
-      '-A POSTROUTING ! -d 10.9.0.0/16 -m comment --comment "kubenet: SNAT for outbound traffic from cluster" -m addrtype ! --dst-type LOCAL -j MASQUERADE',
-    ],
-    to: INSIDE,
-    as: NODE.IPv4,
-    suspect: /: kubelet \(kubenet\), table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/,
-    legacy: /: kubelet \(kubenet\), iptables-legacy/,
-  },
-  {
     name: 'a plain rule of iptables',
     nat: [`-A POSTROUTING ${PODS} -j MASQUERADE`],
-    to: INSIDE,
-    as: NODE.IPv4,
-    suspect: /: an unknown program, table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/,
-    legacy: /: an unknown program, iptables-legacy.*\(masquerading: 1 rule\)/,
-  },
-  {
-    name: 'a plain rule of nft',
-    nft: post('ip saddr 10.244.0.0/16 masquerade', 200),
-    to: INSIDE,
-    as: NODE.IPv4,
-    suspect:
-      /after the agent's rules: an unknown program, table ip site, chain post \(masquerading: 1 rule\)/,
-  },
-  {
-    name: 'a range of addresses that no other match has',
-    nat: ['-A POSTROUTING -m iprange --src-range 10.244.1.1-10.244.1.9 -j MASQUERADE'],
     to: INSIDE,
     as: NODE.IPv4,
     suspect: /: an unknown program, table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/,
@@ -106,28 +80,6 @@ const AGAINST: readonly Against[] = [
     legacy: /before the agent's rules: an unknown program, iptables-legacy/,
   },
   {
-    name: "a table of the agent's name in another family",
-    nft: post('ip saddr 10.244.0.0/16 masquerade', 90, 'inet ip-masq-agent'),
-    to: INSIDE,
-    as: NODE.IPv4,
-    suspect: /before the agent's rules: .*table inet ip-masq-agent, chain post \(masquerading: 1 rule\)/,
-  },
-  {
-    name: "a table of the agent's name, without its comment",
-    nft: post('ip saddr 10.244.0.0/16 masquerade', 90, 'ip ip-masq-agent'),
-    to: INSIDE,
-    as: NODE.IPv4,
-    suspect: /before the agent's rules: .*table ip ip-masq-agent, chain post \(masquerading: 1 rule\)/,
-    only: /iptables/,
-  },
-  {
-    name: 'SNAT to the address that the packet has',
-    nft: post('ip saddr 10.244.0.0/16 snat to ip saddr', 90),
-    to: OUTSIDE,
-    as: POD.IPv4,
-    suspect: /before the agent's rules: an unknown program, table ip site, chain post \(SNAT: 1 rule\)/,
-  },
-  {
     name: 'a table called kube-proxy',
     nft: post('ip saddr 10.244.0.0/16 masquerade', 90, 'ip kube-proxy'),
     to: INSIDE,
@@ -141,13 +93,6 @@ const AGAINST: readonly Against[] = [
     as: NODE.IPv4,
     suspect:
       /after the agent's rules: an unknown program, table inet site, chain post \(leading to chains that are not read: 1 rule\)/,
-  },
-  {
-    name: 'SNAT by a map',
-    nft: post('snat to ip saddr map { 10.244.1.2 : 192.0.2.77 }', 90),
-    to: OUTSIDE,
-    as: OTHER,
-    suspect: /before the agent's rules: an unknown program, table ip site, chain post \(SNAT: 1 rule\)/,
   },
 ];
 
@@ -169,36 +114,6 @@ const HARMLESS: readonly Harmless[] = [
     nft: 'table ip crio-hostports { set hairpins { type ipv4_addr . ipv4_addr; elements = { 10.244.1.2 . 10.244.1.2 }; }; chain masquerading { type nat hook postrouting priority 100; ip saddr . ip daddr @hairpins masquerade; }; }',
   },
   {
-    name: "portmap's host ports",
-    nat: [
-      '-N CNI-HOSTPORT-MASQ',
-      '-A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ',
-      '-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE',
-      '-N CNI-HOSTPORT-DNAT',
-      '-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT',
-      `-A CNI-HOSTPORT-DNAT ${PODS} -j MARK --set-xmark 0x2000/0x2000`,
-      `-A CNI-HOSTPORT-DNAT -p udp -j DNAT --to-destination ${INSIDE}`,
-    ],
-    services: [NODE.IPv4],
-  },
-  {
-    name: "kube-proxy's iptables mode, and what it marks",
-    nat: [
-      '-N KUBE-POSTROUTING',
-      '-I POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING',
-      '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
-      '-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0',
-      '-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
-      '-A PREROUTING -d 10.96.0.1 -j MARK --set-mark 0x4000/0x4000',
-      `-A PREROUTING -d 10.96.0.1 -j DNAT --to-destination ${INSIDE}`,
-      '-N KUBE-NODEPORTS',
-      '-A PREROUTING -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS',
-      '-A KUBE-NODEPORTS -j MARK --set-mark 0x4000/0x4000',
-      `-A KUBE-NODEPORTS -p udp -j DNAT --to-destination ${INSIDE}`,
-    ],
-    services: ['10.96.0.1', NODE.IPv4],
-  },
-  {
     name: "kube-proxy's nftables mode, and what it marks",
     nft: `table ip kube-proxy {
   chain services { type nat hook prerouting priority dstnat; ip daddr { 10.96.0.1, ${NODE.IPv4} } meta mark set meta mark or 0x4000 dnat to ${INSIDE}; }
@@ -215,10 +130,6 @@ const HARMLESS: readonly Harmless[] = [
       '-A cali-PREROUTING -p udp -m udp --dport 4789 -j NOTRACK',
       '-A PREROUTING -d 169.254.20.10/32 -p udp -m udp --dport 53 -j CT --notrack',
     ],
-  },
-  {
-    name: "OVN-Kubernetes' management port",
-    nft: 'table inet ovn-kubernetes { chain mgmtport-snat { type nat hook postrouting priority 100; oifname "ovn-k8s-mp0" masquerade; }; }',
   },
 ];
 

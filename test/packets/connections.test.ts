@@ -1,23 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Host } from '../../lib/dataplane/host.ts';
-import { createNode } from '../e2e/support.ts';
-import { FAMILIES } from '../kernel/support.ts';
-import { startHost } from '../lab/host.ts';
 import { COMMON } from '../lab/kube-proxy.ts';
-import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { type Network, NODE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { type Streams, startStreams } from '../lab/stream.ts';
-import {
-  configOf,
-  createPacketLab,
-  DATAPLANES,
-  type DataplaneKind,
-  NO_LAB,
-  openDataplane,
-  remove,
-  sync,
-} from './support.ts';
+import { configOf, createPacketLab, DATAPLANES, NO_LAB, openDataplane, remove, sync } from './support.ts';
 
 const SYNCS = 50;
 
@@ -71,33 +58,6 @@ describe('established connections go on, byte for byte, and new ones meet comple
       await assertSameConnections(streams);
     });
   }
-
-  it('when the agent is started again with another dataplane, from each to each, and at `cleanup`', async () => {
-    await using node = await createNode();
-    await using network = await createNetwork(node.box);
-    await using host = await startHost(node.box);
-    const volume = await node.volume({ 'ip-masq-test': configText(0) });
-    const agent = async (...args: string[]) => {
-      const { code, stderr } = await node.agent(...args, '--enable-ipv6');
-      assert.equal(code, 0, stderr);
-    };
-    const [first, ...others] = tour(DATAPLANES);
-    await agent('--once', ...(first?.flags ?? []));
-    await using streams = await openStreams(network);
-    await whileWatching(network, async () => {
-      for (const [index, kind] of others.entries()) {
-        await volume.swap({ 'ip-masq-test': configText(index + 1) });
-        await agent('--once', ...kind.flags);
-        assert.deepEqual(await sources(network, CHANGING), SOURCES[(index + 1) % 2], kind.name);
-        await streams.advance(CHANGING);
-        assert.deepEqual(await holders(host), [kind.name]);
-      }
-    });
-    await addKubeProxy(network);
-    await agent('cleanup');
-    await streams.advance(CHANGING);
-    await assertSameConnections(streams);
-  });
 });
 
 /**
@@ -110,22 +70,6 @@ async function addKubeProxy({ node }: Network): Promise<void> {
   for (const command of ['iptables-nft-restore', 'ip6tables-nft-restore']) {
     await succeed(node.run(command, ['--noflush'], { input }));
   }
-}
-
-/** So that each follows each of the others once, and the first is also the last. */
-function tour(kinds: readonly DataplaneKind[]): readonly DataplaneKind[] {
-  const forwards = [...kinds, ...kinds.slice(0, 1)];
-  return [...forwards, ...forwards.toReversed().slice(1)];
-}
-
-/** In which dataplanes there is anything of ours. */
-async function holders(host: Host): Promise<readonly string[]> {
-  const found = DATAPLANES.map(async (kind) => {
-    const dataplane = await openDataplane(kind, host);
-    const observed = await Promise.all(FAMILIES.map((family) => dataplane.observe(family)));
-    return observed.some((one) => one.planRemoval() !== undefined) ? [kind.name] : [];
-  });
-  return (await Promise.all(found)).flat();
 }
 
 /** Streams to all whose verdict changes, opened under the config number 0. */

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { MergedConfig } from '../../lib/config/config.ts';
 import { compilePolicy } from '../../lib/policy/policy.ts';
-import { createNode, eventually, SERVED } from '../e2e/support.ts';
 import { CHAIN, FAMILIES } from '../kernel/support.ts';
-import { createNetwork, type Network } from '../lab/network.ts';
+import type { Network } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { mergedOf } from '../unit/config/support.ts';
 import { createPacketLab, DATAPLANES, type DataplaneKind, NO_LAB, type PacketLab, sync } from './support.ts';
@@ -81,33 +80,6 @@ describe('the kernel counts exactly the connections of pods', { concurrency: tru
         ]);
         assert.deepEqual(Object.fromEntries(grown.filter(([, count]) => count !== 0)), wanted);
       }
-    });
-
-    it(`as the agent serves them: ${kind.name}`, async () => {
-      await using node = await createNode();
-      await using network = await createNetwork(node.box);
-      await node.volume(FIRST);
-      const agent = node.start('--enable-ipv6', SERVED, ...kind.flags);
-      await agent.logged(/http:\/\/127\.0\.0\.1:9614/);
-      await connect(network, { '10.1.0': 4, '10.2.0': 3, '203.0.113': 2, 'fd00:1:': 1 });
-      const wanted = [
-        'masqueraded_connections_total{family="IPv4"} 2',
-        'not_masqueraded_connections_total{family="IPv4",file="ip-masq-cloud"} 4',
-        'not_masqueraded_connections_total{family="IPv4",file="ip-masq-operator"} 3',
-        'not_masqueraded_connections_total{family="IPv6",file="ip-masq-cloud"} 1',
-      ];
-      let found: readonly string[] = [];
-      await eventually(
-        async () => {
-          const lines = (await node.metrics()).matchAll(
-            /^ip_masq_agent_(\S*_connections_total.* [1-9]\d*)$/gm,
-          );
-          found = Array.from(lines, ([, line = '']) => line).toSorted();
-          return found.join() === wanted.join();
-        },
-        () => `${wanted.join('\n')}\nand no others:\n${found.join('\n')}`,
-      );
-      await agent.stop();
     });
   }
 });

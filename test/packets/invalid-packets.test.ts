@@ -98,32 +98,6 @@ const UDP_AND_DISCOVERY = `table inet seen {
 }`;
 
 describe('packets that are not tracked', { skip: NO_LAB }, () => {
-  it('are not counted if those that are tracked are never masqueraded', async () => {
-    await using lab = await createPacketLab(NFTABLES, { invalidPackets: 'count' });
-    const { node, pod } = lab.network;
-    await succeed(node.run('nft', ['-f', '-'], { input: UNTRACKED }));
-    const send = ['203.0.113.5', '2606:77::1'].map((one) => `echo > /dev/udp/${one}/9`).join(';');
-    for (const [from, packets] of [
-      ['[10.244.2.0/24, "fd00:244:2::/64"]', 1n],
-      ['[10.244.1.0/24, "fd00:244:1::/64"]', 0n],
-    ] as const) {
-      const config = configOf(`nonMasqueradeCIDRs: [10.0.0.0/8]\nnonMasqueradeFromCIDRs: ${from}\n`);
-      await sync(lab.dataplane, config);
-      const counted = async (family: Family) => {
-        const counts = await lab.dataplane.count(compilePolicy(config, family));
-        return counts.find(({ countedAs }) => countedAs === 'invalid')?.packets;
-      };
-      const before = await Promise.all(FAMILIES.map(counted));
-      await succeed(pod.run('bash', ['-c', send]));
-      const after = await Promise.all(FAMILIES.map(counted));
-      const grown = after.map((count, index) => (count ?? 0n) - (before[index] ?? 0n));
-      assert.deepEqual(
-        grown,
-        FAMILIES.map(() => packets),
-      );
-    }
-  });
-
   for (const [mode, udp] of [
     ['off', 4],
     ['count', 4],

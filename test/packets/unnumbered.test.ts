@@ -41,17 +41,6 @@ const CASES: readonly (readonly [
     /a masqueraded packet leaves by uplink0 with 10\.244\.1\.1 of another link, one that the node itself sends with 192\.0\.2\.1/,
   ],
   [
-    'is not the first of the link, but in the network of the gateway',
-    'IPv4',
-    [
-      'address add 198.51.100.9/24 dev uplink0',
-      `address add ${WIRE.IPv4}/30 dev uplink0`,
-      'route add default via 169.254.0.1',
-    ],
-    WIRE.IPv4,
-    undefined,
-  ],
-  [
     'is on lo, and the link has another one',
     'IPv4',
     [onLo.IPv4, `address add ${WIRE.IPv4}/30 dev uplink0`, uplink('IPv4', `src ${NODE.IPv4}`)],
@@ -64,18 +53,6 @@ const CASES: readonly (readonly [
     [onLo.IPv6, `address add ${WIRE.IPv6}/127 dev uplink0 nodad`, uplink('IPv6', `src ${NODE.IPv6}`)],
     WIRE.IPv6,
     /a masqueraded packet leaves by uplink0 with 2001:db8:a::2, one that the node itself sends with 2001:db8::1/,
-  ],
-  [
-    'has the scope host, and no link has another one',
-    'IPv4',
-    [
-      `${onLo.IPv4} scope host`,
-      `address del ${GATEWAY.IPv4}/24 dev pod0`,
-      `address add ${GATEWAY.IPv4}/24 dev pod0 scope link`,
-      uplink('IPv4', `src ${NODE.IPv4}`),
-    ],
-    undefined,
-    /a masqueraded packet leaves by uplink0, which has no address for it: the kernel drops it/,
   ],
   [
     'is absent',

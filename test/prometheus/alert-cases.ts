@@ -69,15 +69,6 @@ export const ALERT_CASES: readonly AlertCase[] = [
     firing: { 25: [], 35: [fires('Missing', 1, 'a, b')] },
   },
   {
-    name: 'a roll-out that goes from node to node',
-    series: {
-      ...TWO,
-      [ofAgent('a', 'build_info')]: '1x5 _ _ 1x1500',
-      [ofAgent('b', 'build_info')]: '1x8 _ _ 1x1500',
-    },
-    firing: { 30: [] },
-  },
-  {
     name: 'a cluster whose only DaemonSet, the one that the first rule names, has no pod yet',
     series: {
       [series('kube_node_info', { node: 'a' })]: ALWAYS(1),
@@ -87,19 +78,6 @@ export const ALERT_CASES: readonly AlertCase[] = [
       })]: ALWAYS(1),
     },
     firing: { 14: [], 16: [fires('Missing', 1, '', { namespace: 'kube-system' })] },
-  },
-  {
-    name: 'a cluster of two without any DaemonSet',
-    series: {
-      [series('kube_node_info', { node: 'x', cluster: 'no' })]: ALWAYS(1),
-      ...Object.fromEntries(
-        Object.entries(TWO).map(([name, value]) => [name.replace('{', '{cluster="yes",'), value]),
-      ),
-    },
-    firing: {
-      14: [],
-      16: [{ ...fires('Missing', 1, ''), labels: { cluster: 'no' } }],
-    },
   },
   {
     name: 'a Prometheus that knows nothing',
@@ -114,45 +92,6 @@ export const ALERT_CASES: readonly AlertCase[] = [
       16: [fires('ConfigRefused', 2, 'netstack-a, netstack-b')],
       900: [fires('ConfigRefused', 2, 'netstack-a, netstack-b')],
     },
-  },
-  {
-    name: 'one bad ConfigMap that one agent refuses by its end, and one that keeps its config, is one alert',
-    series: {
-      ...wanted(2),
-      ...healthy('a'),
-      ...crashing('b', 3),
-      [ofAgent('a', 'config_valid')]: '1x9 0x30 1x1500',
-    },
-    firing: { 14: [], 30: [fires('ConfigRefused', 2, 'netstack-a, netstack-b')] },
-  },
-  {
-    name: 'an agent that has ended once with exit code 3, another container that does so, and one that ends now and then',
-    series: {
-      ...TWO,
-      [series('kube_pod_container_status_last_terminated_exitcode', {
-        ...OURS,
-        pod: 'netstack-a',
-        container: 'ip-masq-agent',
-      })]: ALWAYS(3),
-      [series('kube_pod_container_status_waiting_reason', {
-        ...OURS,
-        pod: 'netstack-a',
-        container: 'ip-masq-agent',
-        reason: 'CrashLoopBackOff',
-      })]: '_x10 1x1 _x1480',
-      [series('kube_pod_container_status_last_terminated_exitcode', {
-        ...OURS,
-        pod: 'netstack-b',
-        container: 'sidecar',
-      })]: ALWAYS(3),
-      [series('kube_pod_container_status_waiting_reason', {
-        ...OURS,
-        pod: 'netstack-b',
-        container: 'sidecar',
-        reason: 'CrashLoopBackOff',
-      })]: ALWAYS(1),
-    },
-    firing: { 13: [], 20: [], 60: [] },
   },
   {
     name: 'a kernel that refuses the rules: exit code 1',
@@ -245,24 +184,6 @@ export const ALERT_CASES: readonly AlertCase[] = [
     },
     firing: { 15: [], 30: [fires('DriftRepeating', 1, 'netstack-a, after changes by iptables')], 100: [] },
   },
-  {
-    name: 'two flushes of both families, and flushes so often that no sync finds the rules',
-    series: {
-      ...TWO,
-      ...Object.fromEntries(
-        ['IPv4', 'IPv6'].map((family) => [
-          ofAgent('a', 'drift_repairs_total', { family, program: 'nft' }),
-          '0x10 1x5 2x1500',
-        ]),
-      ),
-      [ofAgent('b', 'drift_repairs_total', { family: 'IPv4', program: 'nft' })]: '0+1x1500',
-      [ofAgent('b', 'rules_out_of_sync')]: ALWAYS(1),
-    },
-    firing: {
-      20: [fires('RulesNotInPlace', 1, 'netstack-b')],
-      30: [fires('RulesNotInPlace', 1, 'netstack-b')],
-    },
-  },
   simple(
     fires('PortsRunOut', 1, 'netstack-a (85%)', { family: 'IPv4' }),
     'port_usage_ratio',
@@ -294,21 +215,6 @@ export const ALERT_CASES: readonly AlertCase[] = [
       600: [fires('ConfigFileMissing', 1, 'ip-masq-y ', { job: 'netstack' })],
       1490: [],
     },
-  },
-  {
-    name: 'config files that stay, over a new pod and agents that end; one that another pool has, and one that set no key',
-    series: {
-      ...wanted(2),
-      ...healthy('a'),
-      ...healthy('p', 'pool-p'),
-      ...Object.fromEntries(
-        Object.entries(healthy('b')).map(([name]) => [name.replaceAll('netstack-b', 'gone'), UNTIL(20)]),
-      ),
-      ...healthy('b'),
-      [ofAgent('a', 'config_file_info', { file: 'ip-masq-y' })]: '1x20 0x10 stale',
-      [series('kube_daemonset_status_desired_number_scheduled', { ...OURS, daemonset: 'pool-p' })]: ALWAYS(1),
-    },
-    firing: { 30: [], 60: [] },
   },
   {
     name: 'agents without any config file',
@@ -353,19 +259,5 @@ export const ALERT_CASES: readonly AlertCase[] = [
       [ofAgent('b', 'config_info', { hash: 'bbbb' })]: FROM(20),
     },
     firing: { 24: [], 40: [] },
-  },
-  {
-    name: 'one bad ConfigMap in each of two clusters is one alert for each',
-    series: Object.fromEntries(
-      ['one', 'two'].flatMap((cluster) =>
-        Object.entries({ ...wanted(2), ...crashing('a', 3), ...crashing('b', 3) }).map(([name, value]) => [
-          name.replace('{', `{cluster="${cluster}",`),
-          value,
-        ]),
-      ),
-    ),
-    firing: {
-      30: ['one', 'two'].map((cluster) => fires('ConfigRefused', 2, 'netstack-a, netstack-b', { cluster })),
-    },
   },
 ];
