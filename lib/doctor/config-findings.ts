@@ -1,16 +1,21 @@
 import { addressRemarks } from '../agent/log-addresses.ts';
 import { FAMILIES, FAMILY_NAMES } from '../cidr/address.ts';
 import { covers } from '../cidr/prefix.ts';
+import { difference, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { UNROUTED_RANGES } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { vanishedText } from '../config/config-file.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, locationText, type Remark } from '../config/problem.ts';
+import type { Host } from '../dataplane/host.ts';
+import { noAnswer } from '../dataplane/netlink.ts';
 import { NetlinkError } from '../netlink/error.ts';
+import { type PodRoute, podRoutes } from '../node/pod-routes.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
-import { compilePolicy, type Family, type OwnAddress } from '../policy/policy.ts';
+import { compilePolicy, type Family, type Policy } from '../policy/policy.ts';
 import { printable } from '../text/escape.ts';
-import { counted } from '../text/words.ts';
+import { withOrigin } from '../text/origin.ts';
+import { counted, truncated } from '../text/words.ts';
 import type { Finding, FindingKind } from './finding.ts';
 
 /** @param vanished what the agent says of config files that are gone */
@@ -28,13 +33,12 @@ export function vanishedFindings(
 /**
  * The findings about the config directory and the config files in it.
  *
- * @param own the addresses of the node
+ * @param policies compiled for this node
  */
 export function configFindings(
   dir: string,
   { config, problems, configFiles }: LoadedConfig,
-  families: readonly Family[],
-  own: readonly OwnAddress[],
+  policies: readonly Policy[],
 ): readonly Finding[] {
   const errors = problems.filter(({ severity }) => severity === 'error');
   const evidence = errors.map(formatProblem);
@@ -61,7 +65,6 @@ export function configFindings(
   const nothingInside = problems
     .filter(({ kind }) => kind === 'nothing-inside')
     .map((one) => placed('nothing-inside', one));
-  const policies = families.map((family) => compilePolicy(config, family, own));
   const addresses = addressRemarks(policies).map((one) => placed('node-address', one));
   if (configFiles.length > 0) return [...nothingInside, ...addresses];
   return [
@@ -116,6 +119,41 @@ async function podsWithoutRules(
       remedy: `start the agent with --enable-${FAMILY_NAMES[family]}, and list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs; if the pods need no way outside, or another program masquerades, accept it: --accept-masqueraded=${range.text}`,
     }));
 }
+
+/** Pods of this node whose packets leave with their own address, because masqueradeFromCIDRs lists only others. */
+export async function leftOutFindings(
+  { netlink }: Pick<Host, 'netlink'>,
+  policies: readonly Policy[],
+): Promise<readonly Finding[]> {
+  // Without routes, there is the finding that they cannot be read.
+  const routes = (netlink && (await podRoutes(policies.map(({ family }) => family)).catch(noAnswer))) ?? [];
+  return policies.flatMap(({ family, from }) => {
+    const [listed] = from.filter(({ verdict }) => verdict === 'masqueraded');
+    const known = rangeSet(
+      family,
+      from.map(({ prefix }) => rangeOf(prefix)),
+    );
+    const isLeftOut = ({ prefix, isLocal }: PodRoute) =>
+      isLocal &&
+      prefix.family === family &&
+      difference(rangeSet(family, [rangeOf(prefix)]), known).ranges.length > 0;
+    const out = routes.filter(isLeftOut);
+    if (listed === undefined || out.length === 0) return [];
+    return {
+      kind: 'pods-left-out',
+      family,
+      message: `${counted(out.length, 'route')} ${out.length === 1 ? 'leads' : 'lead'} to pods of this node that masqueradeFromCIDRs does not list: their packets leave with their own address`,
+      evidence: [
+        `masqueradeFromCIDRs lists ${withOrigin(listed.prefix.text, listed.origin)}`,
+        ...truncated(out, ROUTES_SHOWN, ({ text }) => text),
+      ],
+      remedy:
+        'list the ranges of these pods in masqueradeFromCIDRs or, if they are to keep their address, in nonMasqueradeFromCIDRs',
+    };
+  });
+}
+
+const ROUTES_SHOWN = 3;
 
 function placed(kind: FindingKind, { message, remedy, at, other }: Remark): Finding {
   const evidence = [at, other].flatMap((where) => (where === undefined ? [] : locationText(where)));

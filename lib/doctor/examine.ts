@@ -14,7 +14,7 @@ import { usableSourceAddresses } from '../node/own-addresses.ts';
 import type { FindPods } from '../policy/masqueraded-pod-routes.ts';
 import { compilePolicy, type Family } from '../policy/policy.ts';
 import { counted } from '../text/words.ts';
-import { configFindings, podFindings, vanishedFindings } from './config-findings.ts';
+import { configFindings, leftOutFindings, podFindings, vanishedFindings } from './config-findings.ts';
 import type { Finding } from './finding.ts';
 import { flowFindings } from './flow-findings.ts';
 import { portFindings, uplinkFindings } from './machine-findings.ts';
@@ -43,13 +43,17 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const loaded = await loadConfig(configDir, configOptions);
   const { families } = configOptions;
   const holder = await findHolder();
+  const { config } = loaded;
+  const own = usableSourceAddresses();
+  const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family, own));
   // With the last texts of others, the agent's config is another one.
   const gone = vanishedFindings(vanishedFilesOf(holder));
   const findings = [
-    ...configFindings(configDir, loaded, families, usableSourceAddresses()),
+    ...configFindings(configDir, loaded, policies),
     ...gone,
     ...(gone.length > 0 ? [] : await podFindings(examiner.findPods, loaded.config, families)),
-    ...(await uplinkFindings(host, loaded.config, families)),
+    ...(gone.length > 0 ? [] : await leftOutFindings(host, policies)),
+    ...(await uplinkFindings(host, policies)),
     ...(await portFindings(host, examiner.dataplane)),
   ];
   const read = `${counted(loaded.configFiles.length, 'config file')} in ${configDir}`;

@@ -23,6 +23,7 @@ export const FINDING_MEANING = {
   'tool-missing':
     'a tool that the agent needs (iptables, ip6tables) is not installed or too old, or netlink does not work, which nftables needs',
   'kernel-refused': 'the kernel or a tool refused an operation',
+  'pods-left-out': 'masqueradeFromCIDRs does not list the pods of this node',
   'no-agent': "the agent's rules are there, but no agent runs",
   'agent-silent': 'an agent runs, but does not answer',
   'out-of-sync': "the agent's rules differ from the config",
@@ -32,7 +33,7 @@ export const FINDING_MEANING = {
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'taken-ports': '--to-ports holds ports on which other packets come to the node',
   'uplink-address':
-    'masqueraded packets leave by the default route with another address than its source, or with none',
+    'masqueraded packets leave by the default route with another address than its source, or by a link that has no address',
   'not-read': 'the doctor could not read something',
 } as const;
 

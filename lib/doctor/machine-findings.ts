@@ -1,25 +1,23 @@
-import type { MergedConfig } from '../config/config.ts';
 import type { Host } from '../dataplane/host.ts';
 import { noAnswer } from '../dataplane/netlink.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import { TAKEN_PORTS, takenAdvice } from '../dataplane/ports.ts';
 import { allLinks } from '../netlink/links.ts';
 import { unmeantSources } from '../node/masquerade-address.ts';
-import type { Family } from '../policy/policy.ts';
+import type { Policy } from '../policy/policy.ts';
 import type { Finding } from './finding.ts';
 
-/** The findings about the address of masqueraded packets to the outside, in families for which no config file chooses it. */
-export async function uplinkFindings(
-  host: Host,
-  config: MergedConfig | undefined,
-  families: readonly Family[],
-): Promise<readonly Finding[]> {
+/** The findings about the address of masqueraded packets, in families for which no config file chooses it. */
+export async function uplinkFindings(host: Host, policies: readonly Policy[]): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  const chosen = (config?.masqueradeAddresses ?? []).map(({ value }) => value.destination.text);
-  for (const family of families) {
+  for (const policy of policies) {
+    const { family, entries } = policy;
+    const isChosen = entries.some(
+      ({ prefix, as }) => prefix.length === 0 && as?.candidates?.[0] !== undefined,
+    );
+    if (host.netlink === undefined || isChosen) continue;
+    const messages = (await unmeantSources(policy).catch(noAnswer)) ?? [];
     const everything = family === 'IPv4' ? '0.0.0.0/0' : '::/0';
-    if (host.netlink === undefined || chosen.includes(everything)) continue;
-    const messages = (await unmeantSources(family).catch(noAnswer)) ?? [];
     const remedy = `give the link an address of global scope that others have a route to, or choose one of the node's: masqueradeAddresses with the destination ${everything}; masqueradeFromCIDRs with the ranges of pods leaves alone what the node itself sends`;
     for (const message of messages)
       findings.push({ kind: 'uplink-address', family, message, evidence: [], remedy });

@@ -227,9 +227,7 @@ export function placesOf(family: Family, { used, others }: Survey): ObservedPlac
   if (own === undefined || 'error' in own) throw own?.error;
   return {
     used: own.observed.verdicts(),
-    leavesNode:
-      own.dataplane.iptables === undefined ||
-      (own.kind === 'found' && own.rules.some((rule) => rule.includes('--limit-iface-out'))),
+    leavesNode: own.kind === 'found' && own.rules.some((rule) => OF_NODE.test(rule)),
     others: of(others)
       .filter((one) => one.kind === 'found')
       .map((one) => ({ where: one.dataplane.name, verdicts: one.observed.verdicts() })),
@@ -238,6 +236,9 @@ export function placesOf(family: Family, { used, others }: Survey): ObservedPlac
       .map(({ error }) => error.message),
   };
 }
+
+/** In the rules of iptables, and of nftables. */
+const OF_NODE = / --src-type LOCAL --limit-iface-out .*-j RETURN|\bfib saddr \. oif type local return\b/;
 
 function verdictsElsewhere(
   { others }: ObservedPlaces,

@@ -8,8 +8,10 @@ export interface InterfaceAddress {
   readonly value: bigint;
   /** The index of the link. */
   readonly link: number;
-  /** The prefix length. */
+  /** The prefix length, of the network in which the other end is, if the link has one, else the address. */
   readonly length: number;
+  /** The address of the other end, if the link has one, else the address. */
+  readonly network: bigint;
   /** Whether it is for use beyond the link and the machine. */
   readonly isGlobal: boolean;
   readonly isDeprecated: boolean;
@@ -46,18 +48,20 @@ export function allAddresses(): readonly InterfaceAddress[] {
 /** Reads RTM_NEWADDR; none if the family is another one. */
 function readAddress(message: Message): readonly InterfaceAddress[] {
   const attributes = attributesOf(message, IFADDRMSG_BYTES);
-  const { bytes, start, end } = message.payload;
-  const [protocol = 0, length = 0, flags = 0, scope] = bytes.subarray(start, end);
+  const { bytes, start, end: last } = message.payload;
+  const [protocol = 0, length = 0, flags = 0, scope] = bytes.subarray(start, last);
   const family = FAMILIES.find((one) => NFPROTO[one].protocol === protocol);
   // IFA_ADDRESS is that of the other end, if the link has one.
-  const address = find(attributes, IFA.local) ?? find(attributes, IFA.address);
+  const end = find(attributes, IFA.address);
+  const address = find(attributes, IFA.local) ?? end;
   if (family === undefined || address === undefined) return [];
   const value = bigUint(address, NFPROTO[family].bytes);
+  const network = end === undefined ? value : bigUint(end, NFPROTO[family].bytes);
   const has = (flag: number) => (flags & flag) !== 0;
   const isUnsure = has(IFA_F.dadFailed) || (has(IFA_F.tentative) && !has(IFA_F.optimistic));
   const isDeprecated = has(IFA_F.deprecated);
   const isSecondary = has(IFA_F.secondary);
   const isGlobal = scope === RT_SCOPE_UNIVERSE;
   const link = bytes.readUInt32LE(start + 4);
-  return [{ family, value, link, length, isGlobal, isDeprecated, isSecondary, isUnsure }];
+  return [{ family, value, network, link, length, isGlobal, isDeprecated, isSecondary, isUnsure }];
 }

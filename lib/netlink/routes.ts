@@ -142,29 +142,51 @@ export async function routeTo(
   to: bigint,
   from?: { readonly address: bigint; readonly link: number; readonly mark?: number },
 ): Promise<UnicastRoute | undefined> {
-  const { bytes } = NFPROTO[family];
-  const number = (type: number, value: number | undefined) => {
-    const written = Buffer.alloc(4);
-    written.writeUInt32LE(value ?? 0);
-    return value ? [attribute(type, written)] : [];
-  };
+  const source = from === undefined ? [] : [attribute(RTA.src, bytesOf(from.address, NFPROTO[family].bytes))];
+  const more = [...source, ...numberOf(RTA.iif, from?.link), ...numberOf(RTA.mark, from?.mark)];
+  return await lookUp(family, to, RTM_F.table | RTM_F.fibMatch, more);
+}
+
+/**
+ * The address with which the kernel itself sends to an address by a link; undefined if it does not say.
+ *
+ * @throws {NetlinkError} also if there is no route
+ */
+export async function sourceTo(
+  family: Family,
+  to: bigint,
+  { link, mark }: { readonly link: number; readonly mark: number },
+): Promise<bigint | undefined> {
+  const more = [...numberOf(RTA.oif, link), ...numberOf(RTA.mark, mark)];
+  return (await lookUp(family, to, RTM_F.table, more))?.source;
+}
+
+/** The flags in their second byte: they ask for the table too, and for all links of the route instead of what follows from it. */
+const RTM_F = { table: 0x10, fibMatch: 0x20 } as const;
+
+async function lookUp(
+  family: Family,
+  to: bigint,
+  flags: number,
+  more: readonly Buffer[],
+): Promise<UnicastRoute | undefined> {
   const request = {
     kind: 'route',
     asked: 'find a route',
     family,
     isOne: true,
-    // It asks for the table too, and for all links of the route: RTM_F_LOOKUP_TABLE, RTM_F_FIB_MATCH.
-    header: Buffer.from([0, 0, 0, 0, 0, 0x30, 0, 0]),
-    attributes: [
-      attribute(RTA.dst, bytesOf(to, bytes)),
-      ...(from === undefined ? [] : [attribute(RTA.src, bytesOf(from.address, bytes))]),
-      ...number(RTA.iif, from?.link),
-      ...number(RTA.mark, from?.mark),
-    ],
+    header: Buffer.from([0, 0, 0, 0, 0, flags, 0, 0]),
+    attributes: [attribute(RTA.dst, bytesOf(to, NFPROTO[family].bytes)), ...more],
   } as const;
   const routes: UnicastRoute[] = [];
   await receive(routeReplies(request), (reply) => routes.push(readUnicast(reply, family)));
   return routes[0];
+}
+
+function numberOf(type: number, value: number | undefined): readonly Buffer[] {
+  const written = Buffer.alloc(4);
+  written.writeUInt32LE(value ?? 0);
+  return value ? [attribute(type, written)] : [];
 }
 
 /** The rest of `struct rtmsg`: the table, no protocol and scope, the type, and no flags. */

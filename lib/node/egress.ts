@@ -19,43 +19,38 @@ export async function egressOf(
     const links = new Map((await allLinks()).map(({ index, name }) => [index, name]));
     // Of an address of the node, the route names the link that has it.
     const link = isOwn ? 0 : ((await routeTo(to.family, from.value))?.links[0] ?? 0);
-    const pathOf = (route: UnicastRoute | undefined): Path => {
-      const names = (route?.links ?? []).map((index) => links.get(index) ?? UNKNOWN_LINK);
-      const gateway = route?.gateway === undefined ? to : { family: to.family, value: route.gateway };
-      const table = route?.table === RT_TABLE_MAIN ? '' : ` (routing table ${route?.table})`;
-      const through = gateway === to ? '' : ` through ${formatAddress(gateway)}`;
-      const all = names.length === 0 ? [UNKNOWN_LINK] : names;
-      const indices = route?.links ?? [];
-      return { indices, gateway, by: `by ${all.join(' or ')}${through}`, table };
+    const routeOf = (mark: number) => routeTo(to.family, to.value, { address: from.value, link, mark });
+    const addressOf = async (route: UnicastRoute | undefined, mark: number) => {
+      if (as !== 'link') return as === undefined ? '' : ` with ${as}`;
+      return route === undefined ? '' : await masqueradedText(to, route, mark);
     };
-    const source = { address: from.value, link };
-    const path = pathOf(await routeTo(to.family, to.value, source));
-    const { indices, gateway, by, table } = path;
-    const marks = await routingMarks(to.family);
+    const route = await routeOf(0);
+    const by = pathText(to, route, links);
     const others: string[] = [];
-    for (const { mark, mask } of marks.slice(0, MOST_MARKS)) {
-      const other = await routeTo(to.family, to.value, { ...source, mark })
-        .then(pathOf)
-        .catch(noPath);
-      if (mark === 0 || other.by === by) continue;
-      others.push(`, but with the mark ${hex(mark)}/${hex(mask)} ${other.by}${other.table}`);
+    for (const { mark, mask } of (await routingMarks(to.family)).slice(0, MOST_MARKS)) {
+      const marked = await routeOf(mark).catch(noRoute);
+      const path = marked === 'none' ? 'nowhere' : pathText(to, marked, links);
+      if (mark === 0 || path === by) continue;
+      const address = marked === 'none' ? '' : await addressOf(marked, mark);
+      others.push(`, but with the mark ${hex(mark)}/${hex(mask)} ${path}${address}`);
     }
-    const masqueraded = () => masqueradedText(indices, to.family === 'IPv4' ? gateway : to);
-    const address = as === undefined ? '' : as === 'link' ? masqueraded() : ` with ${as}`;
-    return `leaves ${by}${table}${address}${others.join('')}`;
+    return `leaves ${by}${await addressOf(route, 0)}${others.join('')}`;
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
     return `the kernel has no route for such packets: ${error.message}`;
   }
 }
 
-/** One path of packets, or several of one route. */
-interface Path {
-  readonly indices: readonly number[];
-  readonly gateway: Address;
-  /** In words. */
-  readonly by: string;
-  readonly table: string;
+function pathText(
+  { family }: Address,
+  route: UnicastRoute | undefined,
+  links: ReadonlyMap<number, string>,
+): string {
+  const names = (route?.links ?? []).map((index) => links.get(index) ?? UNKNOWN_LINK);
+  const through =
+    route?.gateway === undefined ? '' : ` through ${formatAddress({ family, value: route.gateway })}`;
+  const table = route?.table === RT_TABLE_MAIN ? '' : ` (routing table ${route?.table})`;
+  return `by ${names.length === 0 ? UNKNOWN_LINK : names.join(' or ')}${through}${table}`;
 }
 
 const UNKNOWN_LINK = 'an unknown link';
@@ -63,9 +58,9 @@ const UNKNOWN_LINK = 'an unknown link';
 /** Rules of routing that ask for marks: those of all known programs together are fewer. */
 const MOST_MARKS = 16;
 
-function noPath(error: unknown): Pick<Path, 'by' | 'table'> {
+function noRoute(error: unknown): 'none' {
   if (!(error instanceof NetlinkError)) throw error;
-  return { by: 'nowhere', table: '' };
+  return 'none';
 }
 
 function hex(value: number): string {

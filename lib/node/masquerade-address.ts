@@ -1,7 +1,14 @@
 import { ADDRESS_BITS, type Address, type Family, formatAddress } from '../cidr/address.ts';
+import { prefixAt } from '../cidr/prefix.ts';
+import { complement, meetsSome, rangeOf, rangeSet } from '../cidr/ranges.ts';
 import { allAddresses, type InterfaceAddress } from '../netlink/addresses.ts';
-import { allLinks } from '../netlink/links.ts';
-import { RT_TABLE_MAIN, type UnicastRoute, unicastRoutes } from '../netlink/routes.ts';
+import { NetlinkError } from '../netlink/error.ts';
+import { allLinks, type Link } from '../netlink/links.ts';
+import { RT_TABLE_MAIN, sourceTo, type UnicastRoute, unicastRoutes } from '../netlink/routes.ts';
+import { allowedSources, flatten } from '../policy/flatten.ts';
+import type { Policy } from '../policy/policy.ts';
+import { truncatedText } from '../text/words.ts';
+import { podLinks } from './pod-routes.ts';
 
 /** What becomes of masqueraded packets if no link has an address for them. */
 const NO_ADDRESS = {
@@ -10,69 +17,139 @@ const NO_ADDRESS = {
 } as const;
 
 /**
- * With which address the kernel lets a masqueraded packet leave by one of these links, in words.
+ * With which address the kernel lets a masqueraded packet to an address leave by the links of a route, in words.
  *
- * @param next of IPv4, where it goes on the link; of IPv6, its destination
+ * @param mark of the packet
  */
-export function masqueradedText(links: readonly number[], next: Address, all = allAddresses()): string {
-  const texts = links.flatMap((link) => {
-    const one = masqueradeAddress(link, next, all);
-    return one === undefined ? [] : `${formatAddress(one)}${one.link === link ? '' : ' of another link'}`;
-  });
-  return texts.length === 0 ? NO_ADDRESS[next.family] : ` with ${texts.join(' or ')}`;
+export async function masqueradedText(
+  to: Address,
+  route: Pick<UnicastRoute, 'links' | 'gateway' | 'source'>,
+  mark: number,
+): Promise<string> {
+  const all = allAddresses();
+  const found: LinkCandidates[] = [];
+  for (const link of route.links)
+    found.push({ link, found: await candidates(to, route, { link, mark }, all) });
+  return textOf(to.family, found);
 }
 
-/** As inet_select_addr() of the kernel for IPv4, and RFC 6724 for IPv6 choose it: one of the link, else of another one. */
-function masqueradeAddress(
-  link: number,
+interface LinkCandidates {
+  readonly link: number;
+  readonly found: readonly InterfaceAddress[];
+}
+
+function textOf(family: Family, all: readonly LinkCandidates[]): string {
+  const texts = all.flatMap(({ link, found }) => {
+    const [first] = found;
+    if (first === undefined) return [];
+    const some = truncatedText(found, MOST_SHOWN, formatAddress);
+    return `${found.length === 1 ? some : `one of ${some}`}${first.link === link ? '' : ' of another link'}`;
+  });
+  return texts.length === 0 ? NO_ADDRESS[family] : ` with ${texts.join(' or ')}`;
+}
+
+const MOST_SHOWN = 5;
+
+/**
+ * The addresses of which a masqueraded packet gets one: of the link if it has any, else of another link. Of those of IPv4 on the link,
+ * the kernel takes the one that is near to where packets go next (inet_select_addr). Otherwise it is asked with which address it sends
+ * itself, unless the route says that: masquerading does not follow the route there.
+ */
+async function candidates(
   { family, value }: Address,
+  route: Pick<UnicastRoute, 'gateway' | 'source'>,
+  way: { readonly link: number; readonly mark: number },
   all: readonly InterfaceAddress[],
-): InterfaceAddress | undefined {
-  const rank = (one: InterfaceAddress) => {
-    const differingBits = (one.value ^ value).toString(2).length;
-    const isElsewhere = one.link === link ? 0 : 1_000;
-    if (family === 'IPv6') return (one.isDeprecated ? 2_000 : 0) + isElsewhere + differingBits;
-    return isElsewhere || (differingBits > ADDRESS_BITS.IPv4 - one.length ? 1 : 0);
-  };
-  return all
-    .filter((one) => one.family === family && one.isGlobal && !one.isSecondary && !one.isUnsure)
-    .toSorted((a, b) => rank(a) - rank(b) || a.link - b.link)[0];
+): Promise<readonly InterfaceAddress[]> {
+  const usable = all.filter(
+    (one) => one.family === family && one.isGlobal && !one.isSecondary && !one.isUnsure,
+  );
+  const own = usable.filter(({ link }) => link === way.link);
+  if (family === 'IPv4' && own.length > 0) {
+    const next = route.gateway ?? value;
+    const isNear = ({ network, length }: InterfaceAddress) =>
+      (network ^ next) >> BigInt(ADDRESS_BITS.IPv4 - length) === 0n;
+    return [own.find(isNear) ?? own[0]].flatMap((one) => one ?? []);
+  }
+  const asked = route.source === undefined ? await unlessNone(sourceTo(family, value, way)) : undefined;
+  const answer = all.find((one) => one.family === family && one.isGlobal && one.value === asked);
+  if (answer !== undefined) return [answer];
+  if (family === 'IPv4') return usable.toSorted((a, b) => a.link - b.link).slice(0, 1);
+  const some = own.length > 0 ? own : usable;
+  return some.some(({ isDeprecated }) => !isDeprecated)
+    ? some.filter(({ isDeprecated }) => !isDeprecated)
+    : some;
+}
+
+/** What the kernel answers; undefined if it has no route for such packets. */
+async function unlessNone<Answer>(asked: Promise<Answer>): Promise<Answer | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (!(error instanceof NetlinkError)) throw error;
+    return undefined;
+  }
 }
 
 /**
- * How masqueraded packets leave by default routes with an address that is not meant, in words: by that of the main table, if the
- * route is for another address; by those of other tables, to which rules of routing lead marked packets, if their link has none.
+ * How packets that the policy masquerades leave with an address that is not meant, in words: by the default route of the main table, if
+ * that is for another address; by any route, of any table, whose link has no address of the family.
  *
- * @throws {NetlinkError}
+ * @throws {NetlinkError} also if the node has too many routes
  */
-export async function unmeantSources(family: Family): Promise<readonly string[]> {
-  const defaults = (await unicastRoutes([family], new Set())).filter(({ length }) => length === 0);
-  const main = defaults.find(({ table }) => table === RT_TABLE_MAIN);
-  const others = new Map(
-    defaults.flatMap((one) => (one.table === RT_TABLE_MAIN ? [] : [[one.links[0], one]])),
-  );
+export async function unmeantSources(policy: Policy): Promise<readonly string[]> {
+  const { family } = policy;
+  if (allowedSources(policy)?.ranges.length === 0) return [];
   const [links, all] = [await allLinks(), allAddresses()];
-  return [...(main === undefined ? [] : [main]), ...others.values()].flatMap((route) => {
+  const pods = podLinks(links);
+  const hasAddress = (index: number) =>
+    all.some((one) => one.link === index && one.family === family && one.isGlobal);
+  const bare = new Set(links.flatMap(({ index }) => (pods.has(index) || hasAddress(index) ? [] : [index])));
+  const decided = flatten(policy).filter(
+    ({ entry }) => entry.verdict === 'not_masqueraded' || entry.as?.candidates?.[0] !== undefined,
+  );
+  const masqueraded = complement(rangeSet(family, decided)).ranges;
+  // Each table and link once: a tunnel can have a route for each peer.
+  const concerned = new Map<string, UnicastRoute>();
+  for (const route of await unicastRoutes([family], bare)) {
+    const { address, length, table } = route;
+    const isMain = length === 0 && table === RT_TABLE_MAIN;
+    const isBare = route.links.some((index) => bare.has(index));
+    const isMasqueraded = meetsSome(rangeOf(prefixAt(family, address, length)), masqueraded);
+    const key = isMain ? 'main' : `${table} ${route.links}`;
+    if ((isMain || isBare) && isMasqueraded && !concerned.has(key)) concerned.set(key, route);
+  }
+  const texts: string[] = [];
+  for (const route of concerned.values()) {
     const link = links.find(({ index }) => index === route.links[0]);
-    return (link && unmeantSource(route, link, all)) ?? [];
-  });
+    if (link !== undefined) texts.push(...(await unmeantText(route, link, all)));
+  }
+  return texts;
 }
 
-function unmeantSource(
-  { family, table, gateway, source: own }: UnicastRoute,
-  link: { readonly index: number; readonly name: string },
+/** For benchmarks (RFC 2544, RFC 5180), so that no node has it: somewhere behind a default route. */
+const SOMEWHERE: Readonly<Record<Family, bigint>> = {
+  IPv4: (198n << 24n) | (18n << 16n) | 1n,
+  IPv6: (0x2001_0002n << 96n) | 1n,
+};
+
+async function unmeantText(
+  route: UnicastRoute,
+  link: Pick<Link, 'index' | 'name'>,
   all: readonly InterfaceAddress[],
-): string | undefined {
-  const next = { family, value: gateway ?? 0n };
-  const found = masqueradeAddress(link.index, next, all);
+): Promise<readonly string[]> {
+  const { family, address, length, table, source } = route;
+  const isDefault = length === 0;
+  const to = { family, value: isDefault ? SOMEWHERE[family] : address };
+  const way = { link: link.index, mark: 0 };
+  const found = await candidates(to, route, way, all);
   const where = table === RT_TABLE_MAIN ? '' : ` (routing table ${table})`;
-  const leaves = `a masqueraded packet leaves by ${link.name}${where}${masqueradedText([link.index], next, all)}`;
-  if (found === undefined) return leaves;
-  if (table !== RT_TABLE_MAIN) return found.link === link.index ? undefined : leaves;
-  const source = own ?? found.value;
-  const isOfLink = all.some((one) => one.link === link.index && one.value === source);
-  // Of the addresses of IPv6 of other links, the destination decides which one it is.
-  const isUnknown = family === 'IPv6' && found.link !== link.index;
-  if (found.value === source || isOfLink || isUnknown) return undefined;
-  return `${leaves}, one that the node itself sends with ${formatAddress({ family, value: source })}`;
+  const what = isDefault ? '' : ` to ${prefixAt(family, address, length).text}`;
+  const leaves = `a masqueraded packet${what} leaves by ${link.name}${where}${textOf(family, [{ link: link.index, found }])}`;
+  if (found.length === 0 || !isDefault || table !== RT_TABLE_MAIN) return [leaves];
+  // The node itself sends with that address too.
+  if (source === undefined || all.some((one) => one.link === link.index && one.value === source)) return [];
+  // Of several addresses of IPv6, the destination decides which one it is.
+  if (found.length > 1 || found[0]?.value === source) return [];
+  return [`${leaves}, one that the node itself sends with ${formatAddress({ family, value: source })}`];
 }

@@ -116,7 +116,7 @@ function linkAddresses(): readonly InterfaceAddress[] {
     const parsed = parseAddress(address);
     const length = Number(cidr?.split('/')[1]);
     const flags = { isGlobal: true, isDeprecated: false, isSecondary: false, isUnsure: false };
-    return parsed === undefined ? [] : [{ ...parsed, link: 0, length, ...flags }];
+    return parsed === undefined ? [] : [{ ...parsed, network: parsed.value, link: 0, length, ...flags }];
   });
 }
 

@@ -20,6 +20,8 @@ export interface PodRoute {
   readonly prefix: Prefix;
   /** Much as ip-route(8) writes it: `10.244.2.0/24 dev flannel.1`. */
   readonly text: string;
+  /** Whether it leads to pods of this node. */
+  readonly isLocal: boolean;
 }
 
 /** Links that CNI plugins make by these names. */
@@ -129,6 +131,7 @@ export function routesToPods(
     if (gateway !== undefined && SERVICE_GATEWAYS.includes(gateway)) return [];
     const prefix = prefixAt(family, address, length);
     const where = table === RT_TABLE_MAIN ? '' : ` table ${table}`;
-    return [{ prefix, text: `${prefix.text} dev ${link.name}${where}` }];
+    const isLocal = gateway === undefined || isOwn({ family, value: gateway });
+    return [{ prefix, text: `${prefix.text} dev ${link.name}${where}`, isLocal }];
   });
 }

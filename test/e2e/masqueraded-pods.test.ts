@@ -108,6 +108,24 @@ describe('the agent on a node with routes to pods', () => {
     await agent.stop();
   });
 
+  it('has a finding of doctor if masqueradeFromCIDRs does not list its own pods, with the place', async () => {
+    await using node = await createNodeOf(FLANNEL);
+    const volume = await node.volume({ 'ip-masq-operator': inside('10.0.0.0/8') });
+    for (const [sources, isFound] of [
+      ['', false],
+      ['masqueradeFromCIDRs: [10.244.1.0/24]\n', false],
+      ['masqueradeFromCIDRs: [10.244.2.0/24]\n', true],
+      ['masqueradeFromCIDRs: [10.244.2.0/24]\nnonMasqueradeFromCIDRs: [10.244.0.0/23]\n', false],
+    ] as const) {
+      await volume.swap({ 'ip-masq-operator': `${inside('10.0.0.0/8')}${sources}` });
+      const { stdout } = await node.agent('doctor');
+      const place =
+        /^pods-left-out \(IPv4\): 1 route leads .*\n.* lists 10\.244\.2\.0\/24 of ip-masq-operator:2:\d+\n *10\.244\.1\.0\/24 dev cni0$/m;
+      assert.equal(place.test(stdout), isFound, `${sources}${stdout}`);
+      if (!isFound) assert.doesNotMatch(stdout, /pods-left-out/);
+    }
+  });
+
   for (const [route, flags, told] of [
     ['fc15:1::/64 dev cni0', [], '1 route leads to pods in fc15:1::/64'],
     ['fd00:244:7::/64 dev cni0', [], '1 route leads to pods in fd00:244:7::/64'],

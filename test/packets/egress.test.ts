@@ -34,7 +34,7 @@ describe('packets to an address', { skip: NO_LAB }, () => {
     assert.equal((await network.sourceSeen(OUTSIDE)).address, NODE.IPv4);
     assert.match(
       await explained(node, IPTABLES),
-      /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1, but .*with the mark 0x80\/0x80 by second0 through 198\.51\.100\.9 \(routing table 100\)\n/,
+      /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1, but .*with the mark 0x80\/0x80 by second0 through 198\.51\.100\.9 \(routing table 100\) with 198\.51\.100\.7\n/,
     );
     assert.match(await explained(node, IPTABLES), /, but with the mark 0x5\/0xffffffff nowhere/);
     // Of a node's own address, a route for a packet from it that comes in by a link is refused.
@@ -43,6 +43,23 @@ describe('packets to an address', { skip: NO_LAB }, () => {
       own.stdout,
       /leaves by uplink0 through 192\.0\.2\.254 with 192\.0\.2\.1.*; 192\.0\.2\.1 is an address of this node: packets .* are left alone/,
     );
+    // As with the rules of v1 and v2, or if somebody deletes the agent's.
+    const ofNode = '-m addrtype --src-type LOCAL --limit-iface-out';
+    assert.equal((await node.agent('--once', '--backend=nftables')).code, 0);
+    for (const [backend, remove] of [
+      [IPTABLES, `iptables-save -t nat | grep -v -e '${ofNode}' | iptables-restore`],
+      [
+        '--backend=nftables',
+        "nft -a list chain ip ip-masq-agent postrouting | sed -n 's/.*fib saddr . oif.* handle/nft delete rule ip ip-masq-agent postrouting handle/p' | sh",
+      ],
+    ] as const) {
+      assert.equal((await node.agent('--once', backend)).code, 0);
+      const said = async () =>
+        (await node.agent('explain', '--live', `--from=${NODE.IPv4}`, backend, OUTSIDE)).stdout;
+      assert.match(await said(), /is an address of this node/);
+      await succeed(node.box.run('sh', ['-c', remove]));
+      assert.doesNotMatch(await said(), /is an address of this node/);
+    }
     const marked = 'iptables -t mangle -A PREROUTING -i pod0 -j MARK --set-mark 0x80/0x80'.split(' ');
     await succeed(node.box.run(marked[0] ?? '', marked.slice(1)));
     await assert.rejects(network.sourceSeen(OUTSIDE), /no packet .* arrives/);

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Family } from '../../lib/cidr/address.ts';
+import { type Family, formatAddress, parseAddress } from '../../lib/cidr/address.ts';
+import type { Flow } from '../../lib/netlink/conntrack.ts';
 import { createNode, inside } from '../e2e/support.ts';
 import { FAMILIES } from '../kernel/support.ts';
+import { startTracker } from '../lab/helpers.ts';
 import { createNetwork, GATEWAY, NODE, OUTSIDE, POD } from '../lab/network.ts';
 import { succeed } from '../lab/run.ts';
 import { NO_LAB } from './support.ts';
@@ -41,6 +43,28 @@ const CASES: readonly (readonly [
     /a masqueraded packet leaves by uplink0 with 10\.244\.1\.1 of another link, one that the node itself sends with 192\.0\.2\.1/,
   ],
   [
+    'has another end, which is the gateway',
+    'IPv4',
+    [
+      'address add 169.254.9.9/24 dev uplink0',
+      'address add 169.254.7.7 peer 169.254.0.1/32 dev uplink0',
+      'route add default via 169.254.0.1',
+    ],
+    '169.254.7.7',
+    undefined,
+  ],
+  [
+    'is one of two, of which the label decides (RFC 6724)',
+    'IPv6',
+    [
+      'address add 2002:c000:201::1/64 dev uplink0 nodad',
+      'address add 2a00:1::1/64 dev uplink0 nodad',
+      uplink('IPv6'),
+    ],
+    '2a00:1::1',
+    undefined,
+  ],
+  [
     'is on lo, and the link has another one',
     'IPv4',
     [onLo.IPv4, `address add ${WIRE.IPv4}/30 dev uplink0`, uplink('IPv4', `src ${NODE.IPv4}`)],
@@ -64,9 +88,10 @@ const CASES: readonly (readonly [
 ];
 
 describe('a tunnel without an address, to which a mark leads packets', { skip: NO_LAB }, () => {
-  it('is a finding of doctor, with the address that they get', async () => {
+  it('is a finding of doctor and at the start, with the address that they get, by routes of any length', async () => {
     await using node = await createNode();
-    await using _ = await createNetwork(node.box);
+    await using network = await createNetwork(node.box);
+    await using tracker = await startTracker(node.box);
     const settings = [
       'link add mesh0 type veth peer name mesh1',
       'link set mesh0 up',
@@ -76,11 +101,38 @@ describe('a tunnel without an address, to which a mark leads packets', { skip: N
     ];
     await succeed(node.box.run('ip', ['-batch', '-'], { input: `${settings.join('\n')}\n` }));
     await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
+    const agent = node.start('--backend=nftables');
+    await agent.logged(
+      /a masqueraded packet leaves by mesh0 \(routing table 180\) with [\d.]+ of another link; give the link an address/,
+    );
+    const { stdout } = await node.agent('explain', '--live', `--from=${POD.IPv4}`, DESTINATION.IPv4);
+    const [, foretold] =
+      /, but with the mark 0x20\/0x20 by mesh0 \(routing table 180\) with ([\d.]+) of another link/.exec(
+        stdout,
+      ) ?? [];
+    await node.run('iptables', ...'-t mangle -A PREROUTING -i pod0 -j MARK --set-mark 0x20'.split(' '));
+    await assert.rejects(network.sourceSeen(DESTINATION.IPv4), /no packet .* arrives/);
+    const to = parseAddress(DESTINATION.IPv4)?.value;
+    const flows = await tracker.ask<readonly Flow[]>({ kind: 'read', family: 'IPv4' });
+    const left = flows
+      .filter(({ original }) => original.destination === to)
+      .map(({ reply }) => formatAddress({ family: 'IPv4', value: reply.destination }));
+    assert.deepEqual([...new Set(left)], [foretold]);
+    await agent.stop();
     const found = async () => (await node.agent('doctor', '--backend=nftables')).stdout;
     assert.match(
       await found(),
       /^uplink-address .*a masqueraded packet leaves by mesh0 \(routing table 180\) with [\d.]+ of another link.*\n.*masqueradeFromCIDRs/m,
     );
+    await node.run('ip', ...'route replace 198.18.0.0/15 dev mesh0 table 180'.split(' '));
+    await node.run('ip', ...'route replace 10.9.0.0/16 dev mesh0 table 181'.split(' '));
+    await node.run('ip', ...'route del default dev mesh0 table 180'.split(' '));
+    const one = await found();
+    assert.match(
+      one,
+      /^uplink-address .*a masqueraded packet to 198\.18\.0\.0\/15 leaves by mesh0 \(routing table 180\)/m,
+    );
+    assert.doesNotMatch(one, /10\.9\.0\.0/);
     await succeed(node.box.run('ip', 'address add 198.51.100.7/24 dev mesh0'.split(' ')));
     assert.doesNotMatch(await found(), /^uplink-address/m);
   });

@@ -105,7 +105,7 @@ describe('the doctor', () => {
 
   it('finds each kind here', () => {
     // These are read over netlink alone.
-    all.add('flows-against-policy').add('uplink-address');
+    all.add('flows-against-policy').add('pods-left-out').add('uplink-address');
     // An agent tells of it.
     all.add('config-file-gone');
     assert.deepEqual([...all].toSorted(), Object.keys(FINDING_MEANING).toSorted());
