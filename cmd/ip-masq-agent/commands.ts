@@ -89,7 +89,7 @@ export const COMMANDS: Commands = {
   }),
   doctor: command({
     summary:
-      'check the node for what breaks masquerading: connections that others decide, missing tools, capabilities, settings',
+      'check the node for what breaks masquerading: other programs that decide, pods that the config leaves out, missing tools, rules that differ',
     details:
       'The command changes nothing. The exit code is 0 if it finds nothing, 3 if the config is invalid, and 4 if it finds something else.',
     own: OUTPUT_FLAGS,
