@@ -24,7 +24,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
   const isDry = flags['dry-run'];
   // Without a holder, this process has the lock now: no agent starts until it ends.
   const introduce = () => ({ version: buildInfo().version, flags: [] });
-  const holder = isDry ? undefined : await tryLock({ introduce }, stopSignal);
+  const holder = isDry ? undefined : await tryLock(introduce, stopSignal);
   if (holder?.kind === 'unproven')
     complain(`cannot tell whether an agent runs on this node: ${holder.reason}`);
   if (holder?.kind === 'agent' && !flags.force)

@@ -117,7 +117,7 @@ export const FLAGS = {
   'on-invalid-config': daemon(
     choice('exit', 'keep'),
     'exit',
-    'exit: end with exit code 3. keep: report it, and go on with the last valid config or the rules of an earlier run. If there is neither, and with --once, the agent ends in any case',
+    'exit: end with exit code 3. keep: report it, and go on with the last valid config or, before there is one, change nothing on the node. With --once, the agent ends in any case',
   ),
   'state-dir': daemon(
     optionalPath,

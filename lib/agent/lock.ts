@@ -5,36 +5,23 @@ import { formatDuration } from '../config/duration.ts';
 import type { Logger } from '../log/log.ts';
 import { nativeIfThere } from '../netlink/native.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
-import { type Agent, agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
-import type { State } from './state.ts';
+import { agentText, findHolder, type Holder, type Introduction, LOCK } from './holder.ts';
 import { listenAt, peerOf } from './unix-socket.ts';
 
-/** What taking the lock needs. */
-interface Claim {
-  /** What to tell other processes of root, at each answer. */
-  readonly introduce: () => Introduction;
-}
+/** What a process tells other processes of root, at each answer. */
+type Introduce = () => Introduction;
 
-export interface LockOptions extends Claim {
+export interface LockOptions {
+  readonly introduce: Introduce;
   /** Milliseconds to wait for another agent to end. */
   readonly timeoutMs: number;
   readonly log: Logger;
   readonly signal: AbortSignal;
-  /** The lock cannot be taken: the agent goes on without it, and tries again. */
-  readonly onFailure: () => void;
-  /** A later attempt has taken it. */
-  readonly onTaken: () => void;
-  /** This process goes on without the lock, and now another agent has it. */
-  readonly onOtherAgent: (error: SystemError) => void;
 }
 
 /** How long the name may be bound without a listener: another agent binds it, and then listens. */
 const SETTLE_MS = 1_000;
 const PAUSE_MS = 100;
-
-/** The pauses between further attempts of an agent that goes on without the lock. */
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 300_000;
 
 /** node:net takes 4 ms to load, which the first sync does not wait for. Who connects earlier waits in the kernel. */
 const ANSWER_AFTER_MS = 200;
@@ -50,48 +37,28 @@ const CONNECTION_MS = 1_000;
  * @param deadline until when it waits, in milliseconds of performance.now()
  * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
  */
-export async function takeLock(options: LockOptions, deadline: number): Promise<'taken' | 'unavailable'> {
-  const { timeoutMs, log, signal, onFailure } = options;
+export async function takeLock(
+  { introduce, timeoutMs, log, signal }: LockOptions,
+  deadline: number,
+): Promise<void> {
   for (let isAnnounced = false; ; isAnnounced = true) {
     signal.throwIfAborted();
-    const holder = await tryLock(options, signal);
-    if (holder === undefined) return 'taken';
+    const holder = await tryLock(introduce, signal);
+    if (holder === undefined) return;
     if (holder.kind === 'unproven') {
       signal.throwIfAborted();
-      log.warn(`cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`);
-      onFailure();
-      void keepTrying(options);
-      return 'unavailable';
+      return log.warn(
+        `cannot take the lock against a second agent: ${holder.reason}; the agent goes on without it`,
+      );
     }
-    const waited = `did not end within ${formatDuration(timeoutMs)}`;
-    if (performance.now() >= deadline) throw otherAgent(holder, waited);
-    const wait = `waiting up to ${formatDuration(timeoutMs)} for it to end`;
-    if (!isAnnounced) log.warn(`another agent already runs on this node: ${agentText(holder)}; ${wait}`);
+    const runs = `another agent already runs on this node: ${agentText(holder)}`;
+    if (performance.now() >= deadline)
+      throw new SystemError(
+        `${runs}, and did not end within ${formatDuration(timeoutMs)}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
+      );
+    if (!isAnnounced) log.warn(`${runs}; waiting up to ${formatDuration(timeoutMs)} for it to end`);
     await delay(PAUSE_MS, undefined, { signal });
   }
-}
-
-/** Tries to get the lock later: the process in the way may end, or another agent may take it. */
-async function keepTrying(options: LockOptions): Promise<void> {
-  const { log, signal, onFailure, onTaken, onOtherAgent } = options;
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-    await delay(pause, undefined, { signal, ref: false }).catch(() => {});
-    if (signal.aborted) return;
-    const holder = await tryLock(options);
-    if (holder === undefined) {
-      onTaken();
-      return log.info('took the lock against a second agent');
-    }
-    if (holder.kind === 'agent')
-      return onOtherAgent(otherAgent(holder, 'started while this one had no lock'));
-    onFailure();
-  }
-}
-
-/** Whether the rules on the node are this process's to remove. */
-export async function isAlone(lock: State['lock'], claim: Claim): Promise<boolean> {
-  if (lock !== 'unavailable') return lock === 'taken';
-  return (await tryLock(claim))?.kind !== 'agent';
 }
 
 /**
@@ -100,12 +67,12 @@ export async function isAlone(lock: State['lock'], claim: Claim): Promise<boolea
  * @returns who has it; undefined if this process has it now
  */
 export async function tryLock(
-  claim: Claim,
-  signal?: AbortSignal,
+  introduce: Introduce,
+  signal: AbortSignal,
 ): Promise<Exclude<Holder, { readonly kind: 'none' }> | undefined> {
   const start = performance.now();
   for (;;) {
-    const failure = await listen(claim);
+    const failure = await listen(introduce);
     if (failure === undefined) return undefined;
     if (errorCode(failure) !== 'EADDRINUSE') return { kind: 'unproven', reason: errorMessage(failure) };
     const holder = await findHolder();
@@ -113,18 +80,12 @@ export async function tryLock(
     // The holder has just ended, or does not listen yet.
     if (performance.now() - start > SETTLE_MS)
       return { kind: 'unproven', reason: 'a process holds the lock, and does not listen' };
-    await delay(PAUSE_MS, undefined, { ...(signal && { signal }) });
+    await delay(PAUSE_MS, undefined, { signal });
   }
 }
 
-function otherAgent(holder: Agent, what: string): SystemError {
-  return new SystemError(
-    `another agent already runs on this node: ${agentText(holder)}, and ${what}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
-  );
-}
-
 /** Takes the lock and answers processes of root; returns the error if it cannot. */
-async function listen({ introduce }: Claim): Promise<unknown> {
+async function listen(introduce: Introduce): Promise<unknown> {
   try {
     if (nativeIfThere() !== undefined) {
       const fd = listenAt(LOCK);
@@ -137,7 +98,7 @@ async function listen({ introduce }: Claim): Promise<unknown> {
   }
 }
 
-function createAnswerer(introduce: Claim['introduce']): Server {
+function createAnswerer(introduce: Introduce): Server {
   const server = createServer((socket) => answer(socket, introduce));
   server.maxConnections = CONNECTIONS;
   server.unref();
@@ -146,7 +107,7 @@ function createAnswerer(introduce: Claim['introduce']): Server {
   return server;
 }
 
-function answer(socket: Socket, introduce: Claim['introduce']): void {
+function answer(socket: Socket, introduce: Introduce): void {
   socket.on('error', () => {});
   socket.setTimeout(CONNECTION_MS, () => socket.destroy());
   socket.unref();

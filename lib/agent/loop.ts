@@ -1,62 +1,30 @@
-import { FAMILIES } from '../cidr/address.ts';
-import type { MergedConfig } from '../config/config.ts';
-import { type Dataplane, ruleLocationName } from '../dataplane/dataplane.ts';
+import { formatRemark } from '../config/problem.ts';
 import { DataplaneError } from '../dataplane/error.ts';
-import type { Logger } from '../log/log.ts';
-import {
-  areCompiledFor,
-  compilePolicy,
-  type Family,
-  type OwnAddress,
-  type Policy,
-} from '../policy/policy.ts';
+import type { Notices } from '../log/notices.ts';
+import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
-import { logAddresses } from './log-addresses.ts';
+import { addressRemarks } from './address-remarks.ts';
 import { logChange, logVanishedConfigFiles } from './log-changes.ts';
 import { type FamilySync, familyAfter, outOfSyncAfter, verdictChanges } from './next-state.ts';
 import { missing } from './out-of-sync.ts';
-import { type ReaderOptions, readConfig, restoredConfig } from './reading.ts';
+import { readConfig, restoredConfig } from './reading.ts';
 import { needsConfig, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
-import type { EarlierConfig, Knowledge, State, ValidConfig } from './state.ts';
+import type { EarlierConfig, InvalidConfig, Knowledge, ValidConfig } from './state.ts';
+import { type AgentOptions, chooseDataplane, compile } from './steps.ts';
 import { Sync } from './sync.ts';
-
-/** What the loop asks of the node. */
-export interface AgentOptions {
-  readonly reader: ReaderOptions;
-  /** Milliseconds that a round may take: until then, what fails is tried again. */
-  readonly syncTimeout: number;
-  /** Watches the config directory, unless that is done. */
-  readonly watchDirectory: () => void;
-  /** The config that an earlier run has kept, if the node has no rules of a family; used until this run reads a valid one. */
-  readonly readEarlier: (retry: RetryOptions) => Promise<EarlierConfig | undefined>;
-  /** Decides about an invalid config: a clause that says what stays in use, or undefined to end the agent. */
-  readonly keep: (valid: ValidConfig | undefined) => Promise<string | undefined>;
-  /**
-   * Takes the lock against a second agent, or decides to go on without it.
-   *
-   * @param deadline until when it waits for another agent to end, in milliseconds of performance.now()
-   */
-  readonly takeLock: (deadline: number) => Promise<NonNullable<State['lock']>>;
-  /** The dataplane to use now: the same object as long as the node is the same. */
-  readonly chooseDataplane: () => Promise<Dataplane>;
-  /** The node's addresses now. Asked for only if a config needs them. */
-  readonly ownAddresses: () => readonly OwnAddress[];
-}
 
 /** What the loop works with. */
 interface Loop {
   readonly options: AgentOptions;
   readonly agent: Knowledge;
-  readonly log: Logger;
+  readonly notices: Notices;
   readonly signal: AbortSignal;
 }
 
 /** What a round has done. */
 export interface Round {
   readonly trigger: Trigger;
-  /** Whether the config files were valid; undefined if they were not read. */
-  readonly config: 'valid' | 'invalid' | undefined;
   /** Why attempts have failed. */
   readonly retries: readonly RetryableError['failure'][];
   /** What was done in each family; none if there is no valid config yet. */
@@ -92,43 +60,28 @@ interface Running extends Loop {
 }
 
 async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
+  const { options, agent } = loop;
   const retries: Round['retries'][number][] = [];
-  const retry = retryOptions(loop, (failure) => retries.push(failure));
-  const running = { ...loop, trigger, retry };
+  const running = { ...loop, trigger, retry: retryOptions(loop, (failure) => retries.push(failure)) };
   // A round for a change of the node alone does not read the config files: one may be half written.
-  const reads = needsConfig(trigger.reason);
-  if (reads) await readOrKeep(running);
-  const { valid, invalid } = loop.agent.state;
-  const config = reads ? (invalid === undefined ? 'valid' : 'invalid') : undefined;
-  await decideLock(running);
-  const { families } = loop.options.reader.config;
+  if (needsConfig(trigger.reason)) await readConfigFiles(running);
+  if (!agent.state.isAlone) {
+    await options.takeLock(running.retry.deadline);
+    agent.set({ isAlone: true });
+  }
+  const { valid, invalid } = agent.state;
+  if (invalid && valid?.earlier && !options.keepsInvalid)
+    throw await endOf(running, { ...valid, ...valid.earlier }, invalid);
   const synced = valid
-    ? await sync(running, valid.config, families).catch((error) => keepRules(running, error))
+    ? await sync(running, valid, options.reader.config.families).catch((error) => keepRules(running, error))
     : NOT_SYNCED;
-  return { trigger, config, retries, ...synced, took: performance.now() - trigger.since };
+  return { trigger, retries, ...synced, took: performance.now() - trigger.since };
 }
 
 const NOT_SYNCED = { syncs: [], inSync: false } as const;
 
-/** What another program has made of the kernel mostly passes: the next round, 2 s later, asks again. */
-function keepRules({ agent, log }: Running, failure: unknown): Pick<Round, 'syncs' | 'inSync' | 'failure'> {
-  if (!(failure instanceof DataplaneError) || failure.failure !== 'unreadable') throw failure;
-  const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
-  if (agent.state.outOfSync.why !== why) log.error(why);
-  const endedAt = performance.now();
-  agent.set({
-    round: { endedAt, duration: SHORTEST_MS, inSync: false },
-    outOfSync: missing(agent.state.outOfSync, why, endedAt),
-  });
-  return { ...NOT_SYNCED, failure };
-}
-
-/** The pause after a round is ten times as long. */
-const SHORTEST_MS = 200;
-
-/** Reads the config files. Errors end the agent, unless a config or the rules of an earlier run are to be kept. */
-async function readOrKeep(running: Running): Promise<void> {
-  const { options, agent, log, retry } = running;
+/** Reads the config files. Before this run has read a valid one, the config that an earlier run has kept may be in use. */
+async function readConfigFiles({ options, agent, notices: { log }, retry }: Running): Promise<void> {
   options.watchDirectory();
   const before = agent.state.reading;
   agent.set(await retrying(() => readConfig(options.reader, agent.state, log), retry));
@@ -139,49 +92,37 @@ async function readOrKeep(running: Running): Promise<void> {
     agent.set({ valid: earlier && restoredConfig(earlier, options.reader.config, log) });
   }
   const { valid } = agent.state;
-  const kept = await options.keep(valid);
-  if (kept === undefined) {
-    if (valid?.earlier) invalid.error.consequence = await restore(running, valid.config, valid.earlier);
-    throw invalid.error;
-  }
-  if (reading !== before) log.error(`${invalid.error.message}; ${kept}`);
+  if (!options.keepsInvalid && valid?.earlier === undefined) throw invalid.error;
+  if (!options.keepsInvalid || reading === before) return;
+  const since = valid?.earlier === undefined ? '' : `, of ${valid.earlier.since},`;
+  const stays = `the last valid config${since} stays in use until it is valid again`;
+  log.error(`${invalid.error.message}; ${valid === undefined ? await options.effectOnNode() : stays}`);
 }
 
-/**
- * Writes the rules of the last valid config of an earlier run for the families of which the node has none: a reboot has taken them.
- *
- * @returns what the node has then, as a clause
- */
-async function restore(
+/** The error that ends the agent. Before it, what a reboot has taken comes back: the rules of the last valid config. */
+async function endOf(
   running: Running,
-  config: MergedConfig,
-  { since, families }: EarlierConfig,
-): Promise<string> {
-  const had = `this node had no rules for ${families.join(' and ')}`;
-  const those = `those of its last valid config, of ${since},`;
-  try {
-    await decideLock(running);
-    const { inSync } = await sync(running, config, families);
-    return inSync
-      ? `${had}, and has ${those} now`
-      : `${had}; ${those} were written, but another program has changed them since`;
-  } catch (error) {
-    // The config is why the agent ends.
-    return `${had}, and ${those} cannot be written: ${errorMessage(error)}`;
-  }
-}
-
-async function decideLock({ options, agent, retry }: Running): Promise<void> {
-  if (agent.state.lock === undefined) agent.set({ lock: await options.takeLock(retry.deadline) });
+  valid: ValidConfig & EarlierConfig,
+  { error }: InvalidConfig,
+): Promise<InvalidConfig['error']> {
+  const { families, since } = valid;
+  const { inSync } = await sync(running, valid, families).catch((failure: unknown) => {
+    running.notices.log.error(`cannot write the rules of the last valid config: ${errorMessage(failure)}`);
+    return NOT_SYNCED;
+  });
+  if (inSync)
+    error.consequence = `this node had no rules for ${families.join(' and ')}, and has those of its last valid config, of ${since}, now`;
+  return error;
 }
 
 /** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */
 async function sync(
   running: Running,
-  config: MergedConfig,
+  { config }: ValidConfig,
   families: readonly Family[],
 ): Promise<Pick<Round, 'syncs' | 'inSync'>> {
-  const { agent, log, trigger, retry } = running;
+  const { options, agent, notices, trigger, retry } = running;
+  const { log } = notices;
   const before = agent.state;
   const startedAt = performance.now();
   const attempts = new Sync({
@@ -192,8 +133,12 @@ async function sync(
     },
   });
   const { policies, dataplane, generations } = await retrying(async () => {
-    const policies = compile(running, config, families);
-    const dataplane = await chooseDataplane(running);
+    const policies = compile(options, agent, config, families);
+    notices.warn(
+      'node addresses',
+      addressRemarks(policies).map((one) => formatRemark(one)),
+    );
+    const dataplane = await chooseDataplane(options, agent, log);
     return { policies, dataplane, generations: await attempts.attempt(dataplane, policies) };
   }, retry);
 
@@ -221,35 +166,27 @@ async function sync(
 const REPAIR_GOES_ON =
   "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
 
-/** The policies of the config: the same objects, if no address of the node that it asks for has changed either. */
-function compile(
-  { options, agent, log }: Loop,
-  config: MergedConfig,
-  families: readonly Family[],
-): readonly Policy[] {
-  const { policies: before, compiledFrom } = agent.state;
-  const own = config.masqueradeAddresses.length > 0 ? options.ownAddresses() : [];
-  if (config === compiledFrom && areCompiledFor(own, before)) return before;
-  const policies = families.map((family) => compilePolicy(config, family, own));
-  logAddresses(log, before, policies);
-  agent.set({ policies, compiledFrom: config });
-  return policies;
-}
+/** The pause after a round is ten times as long. */
+const SHORTEST_MS = 200;
 
-async function chooseDataplane({ options, agent, log }: Loop): Promise<Dataplane> {
-  const dataplane = await options.chooseDataplane();
-  const { dataplane: before, cleared } = agent.state;
-  if (dataplane === before) return dataplane;
-  log.info(`using ${dataplane.name}: ${dataplane.reason}`);
-  if (dataplane.warning !== undefined) log.warn(dataplane.warning);
-  // What this process writes there from now on is its own.
-  const own = FAMILIES.map((family) => ruleLocationName({ dataplane, family }));
-  agent.set({ dataplane, cleared: new Set([...cleared].filter((name) => !own.includes(name))) });
-  return dataplane;
+/** What another program has made of the kernel mostly passes: the next round, 2 s later, asks again. */
+function keepRules(
+  { agent, notices: { log } }: Running,
+  failure: unknown,
+): Pick<Round, 'syncs' | 'inSync' | 'failure'> {
+  if (!(failure instanceof DataplaneError) || failure.failure !== 'unreadable') throw failure;
+  const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
+  if (agent.state.outOfSync.why !== why) log.error(why);
+  const endedAt = performance.now();
+  agent.set({
+    round: { endedAt, duration: SHORTEST_MS, inSync: false },
+    outOfSync: missing(agent.state.outOfSync, why, endedAt),
+  });
+  return { ...NOT_SYNCED, failure };
 }
 
 function retryOptions(
-  { options: { syncTimeout: timeoutMs }, agent, log, signal }: Loop,
+  { options: { syncTimeout: timeoutMs }, agent, notices: { log }, signal }: Loop,
   count: (failure: RetryableError['failure']) => void,
 ): Running['retry'] {
   return {

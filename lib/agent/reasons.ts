@@ -1,6 +1,5 @@
 import { addAbortListener } from 'node:events';
 import type { Family } from '../cidr/address.ts';
-import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Events, TableChange } from '../netlink/watch.ts';
 import { resyncAt, type State } from './state.ts';
 
@@ -29,17 +28,15 @@ export interface Trigger {
 export interface Schedule {
   /** When the config files are read again without a reason. */
   readonly resyncAt: number;
-  /** When the pause after the last round ends; changes of the kernel wait for it. */
+  /** When the pause after the last round ends; changes of the kernel and of the node's addresses wait for it. */
   readonly pauseEndsAt: number;
   /** When the last round has ended without the kernel in sync; undefined if it is, or may be. */
   readonly outOfSyncAt?: number | undefined;
   /** The generations of nf_tables that the last round has found in sync. */
   readonly covered?: ReadonlyMap<Family, number | undefined>;
-  /** How the kernel names the tools of the agent. */
-  readonly ownTools?: readonly string[];
 }
 
-/** From the first event of the kernel to the round: the changes of a burst lead to one. */
+/** From the first event of the node to the round: the changes of a burst lead to one. */
 const BURST_MS = 50;
 
 /** The pause after a round is so many times as long: however many changes other programs make, rounds take a small part of a core. */
@@ -49,11 +46,8 @@ const LONGEST_PAUSE_MS = 2_000;
 /** Many programs may act before there is a round: those of so many changes are named. */
 const MOST_NAMED = 8;
 
-/** The kernel tells so many characters of the name of a process. */
-const NAME_LENGTH = 15;
-
 export function scheduleOf(state: State, resyncInterval: number): Schedule {
-  const { round, families, dataplane } = state;
+  const { round, families } = state;
   const { endedAt = Number.NEGATIVE_INFINITY, duration = 0, inSync = true } = round ?? {};
   return {
     resyncAt: resyncAt(state, resyncInterval),
@@ -61,14 +55,7 @@ export function scheduleOf(state: State, resyncInterval: number): Schedule {
     // Nobody may tell of the change that the round has met.
     outOfSyncAt: inSync ? undefined : endedAt,
     covered: new Map(Array.from(families, ([family, { generation }]) => [family, generation])),
-    ownTools: ownTools(dataplane?.iptables),
   };
-}
-
-/** The processes that the agent starts to write its rules. */
-function ownTools(iptables: Dataplane['iptables']): readonly string[] {
-  const tools = iptables && ['iptables', 'ip6tables'].map((tool) => `${tool}${iptables.suffix}-restore`);
-  return (tools ?? []).map((tool) => tool.slice(0, NAME_LENGTH));
 }
 
 /** A change of the rules of a family, and its generation of nf_tables. */
@@ -128,27 +115,25 @@ export class Reasons {
       this.#since.clear();
       this.#changes.clear();
       [this.#isBlind, this.#changedAt] = [false, undefined];
-      const names = [...new Set(changes.flatMap(({ program }) => program ?? []))];
-      // Another program may have used the same tool as the agent.
-      const foreign = names.filter((name) => !schedule.ownTools?.includes(name));
-      return { ...trigger, by: foreign.length > 0 ? foreign : names };
+      return { ...trigger, by: [...new Set(changes.flatMap(({ program }) => program ?? []))] };
     }
     return undefined;
   }
 
   /** The trigger that is due, or when the next one is. */
   #due({ resyncAt, pauseEndsAt, outOfSyncAt }: Schedule): Trigger | number {
-    const given = [...this.#since];
     // A reading of the config files includes a reading of the kernel.
-    const first = given.find(([reason]) => needsConfig(reason)) ?? given[0];
+    const first = [...this.#since].find(([reason]) => needsConfig(reason));
     if (first !== undefined) return { reason: first[0], since: first[1] };
     const now = performance.now();
-    // A program that changes the rules all the time must not put off the reading of the config files.
+    // What changes the rules or the addresses all the time must not put off the reading of the config files.
     if (now >= resyncAt) return { reason: 'resync', since: now };
     const never = Number.POSITIVE_INFINITY;
-    const since = Math.min(this.#changedAt ?? never, outOfSyncAt ?? never);
+    const addresses = this.#since.get('addresses');
+    const since = Math.min(addresses ?? never, this.#changedAt ?? never, outOfSyncAt ?? never);
     const dueAt = Math.max(since + BURST_MS, pauseEndsAt);
-    return now >= dueAt ? { reason: 'kernel', since } : Math.min(dueAt, resyncAt);
+    if (now < dueAt) return Math.min(dueAt, resyncAt);
+    return { reason: addresses === undefined ? 'kernel' : 'addresses', since };
   }
 
   /** The changes that no round has covered. */

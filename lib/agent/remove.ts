@@ -5,7 +5,6 @@ import type { Logger } from '../log/log.ts';
 import { adviceText } from '../text/advice.ts';
 import { counted } from '../text/words.ts';
 import { type RetryOptions, retrying } from './retry.ts';
-import { Failures } from './sync.ts';
 
 export interface Removal extends RuleLocation {
   /** Whether nothing was removed, but only observed. */
@@ -59,7 +58,6 @@ export async function removeRules(
   options: RetryOptions,
   isDry = false,
 ): Promise<{ readonly rules: readonly string[] | undefined; readonly undeletable: readonly string[] }> {
-  const failures = new Failures();
   let rewrite = false;
   return retrying(async () => {
     const observed = await dataplane.observe(family, rewrite);
@@ -67,7 +65,7 @@ export async function removeRules(
     if (isDry) return { rules: plan?.current, undeletable: [] };
     await plan?.apply().catch((error: unknown) => {
       rewrite = true;
-      throw failures.add(plan, error, true);
+      throw error;
     });
     const undeletable = observed.describeUndeletable();
     const isGone = undeletable.length === 0 || plan?.current.length !== 0;

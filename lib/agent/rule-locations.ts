@@ -39,7 +39,7 @@ export async function observeRuleLocation(
   }
 }
 
-export async function observeRuleLocations(
+async function observeRuleLocations(
   locations: readonly RuleLocation[],
   retry?: RetryOptions,
 ): Promise<readonly RuleLocationState[]> {

@@ -16,10 +16,8 @@ import { CALM, type OutOfSync } from './out-of-sync.ts';
  * `since` and `last…` are times of Date.now(), for people.
  */
 export interface State extends ConfigState {
-  /** Whether this process has the lock of the network namespace, or goes on without it; undefined before the lock is asked for. */
-  readonly lock: 'taken' | 'unavailable' | undefined;
-  /** How often the lock could not be taken. */
-  readonly lockFailures: number;
+  /** Whether the rules on the node are this process's: it has the lock of the network namespace, or goes on without it. */
+  readonly isAlone: boolean;
   /** Whether netlink works; undefined before it is used. */
   readonly netlink: 'works' | 'fails' | undefined;
   /** Where the rules are kept; undefined before that is decided. */
@@ -35,8 +33,6 @@ export interface State extends ConfigState {
     | undefined;
   /** For how long the kernel has not held the policies. */
   readonly outOfSync: OutOfSync;
-  /** Where this process has removed rules of an earlier run: what comes back there is another agent's. */
-  readonly cleared: ReadonlySet<string>;
   /** Whether the state directory holds the config in use; undefined if there is no such directory. */
   readonly isConfigKept: boolean | undefined;
   /** The last reading of connection tracking; undefined if there is none, or it has failed. */
@@ -132,8 +128,7 @@ export const NO_CONFIG: ConfigState = {
 
 const NOTHING: State = {
   ...NO_CONFIG,
-  lock: undefined,
-  lockFailures: 0,
+  isAlone: false,
   netlink: undefined,
   dataplane: undefined,
   policies: [],
@@ -141,7 +136,6 @@ const NOTHING: State = {
   families: new Map(),
   round: undefined,
   outOfSync: CALM,
-  cleared: new Set(),
   isConfigKept: undefined,
   flows: undefined,
   suspects: undefined,

@@ -1,5 +1,4 @@
 import type { Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
-import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import type { FamilyState } from './state.ts';
 
@@ -18,12 +17,6 @@ export interface SyncOptions {
   readonly onApply: (plan: Plan) => void;
 }
 
-/**
- * After so many failures of a first transaction the agent gives up, because it cannot succeed. If this process has
- * applied a policy before, another program changes the rules at the same moments, which only the deadline ends.
- */
-const MOST_FAILURES = 3;
-
 /** The attempts of one round to bring the policies into the kernel. */
 export class Sync {
   /** The first change of each family that differed. */
@@ -32,7 +25,6 @@ export class Sync {
   readonly undeletable = new Map<Family, readonly string[]>();
   readonly #options: SyncOptions;
   readonly #refused = new Set<Family>();
-  readonly #failures = new Failures();
 
   constructor(options: SyncOptions) {
     this.#options = options;
@@ -52,13 +44,10 @@ export class Sync {
     let observations = await this.#observe(dataplane, policies);
     const planned = observations.flatMap((one) => this.#changeOf(one, dataplane) ?? []);
     if (planned.length > 0) {
-      await all(planned.map((change) => this.#apply(change, dataplane)));
+      await all(planned.map((change) => this.#apply(change)));
       observations = await this.#observe(dataplane, policies);
-      for (const { family, policy, observed, plan } of observations) {
+      for (const { family, policy, observed } of observations)
         this.undeletable.set(family, observed.describeUndeletable(policy));
-        const before = planned.find((one) => one.plan.family === family);
-        if (before && plan) this.#requireWritten(before, observed, dataplane);
-      }
     }
     if (observations.some(({ plan }) => plan !== undefined)) return undefined;
     return new Map(observations.map(({ family, observed: { generation } }) => [family, generation] as const));
@@ -84,30 +73,16 @@ export class Sync {
     return { plan, observed, drifted };
   }
 
-  async #apply(change: FamilyChange, dataplane: Dataplane): Promise<void> {
+  async #apply(change: FamilyChange): Promise<void> {
     const { plan } = change;
-    const { family } = plan;
-    if (!this.changes.has(family)) this.changes.set(family, change);
+    if (!this.changes.has(plan.family)) this.changes.set(plan.family, change);
     this.#options.onApply(plan);
     try {
       await plan.apply();
     } catch (error) {
-      this.#refused.add(family);
-      throw this.#failures.add(plan, error, this.#applied(family, dataplane) === undefined);
+      this.#refused.add(plan.family);
+      throw error;
     }
-  }
-
-  /** Throws if no rule of the agent is there, and nobody was seen to write, the tool included. */
-  #requireWritten({ plan, observed: before }: FamilyChange, now: Observed, dataplane: Dataplane): void {
-    const isFirst = this.#applied(plan.family, dataplane) === undefined;
-    // Without a generation, a program that deletes what was written looks like a tool that writes nothing.
-    const canTell = now.generation !== undefined || isFirst;
-    const isSame = now.planRemoval() === undefined && now.generation === before.generation;
-    if (!dataplane.iptables || !canTell || !isSame) return;
-    const tool = `iptables${dataplane.iptables.suffix}-restore`;
-    const message = `${tool} (${dataplane.name}) has ended without an error, but the kernel holds none of the ${plan.family} rules that it was to write`;
-    const remedy = `run ${tool} by hand on the node: is it a wrapper that does nothing?`;
-    throw this.#failures.add(plan, new DataplaneError('raced', message, remedy), true);
   }
 
   /** The policy that this process has applied last in this dataplane. */
@@ -116,28 +91,6 @@ export class Sync {
     return known?.dataplane === dataplane ? known.policy : undefined;
   }
 }
-
-/** Transactions that have changed nothing, by their text. */
-export class Failures {
-  readonly #counts = new Map<string, number>();
-
-  /**
-   * The error to throw for a transaction that has changed nothing: another attempt follows, unless it cannot succeed.
-   *
-   * @param mayGiveUp whether it cannot succeed after some attempts, so that the agent gives up
-   */
-  add({ script }: Plan, error: unknown, mayGiveUp: boolean): unknown {
-    if (!(error instanceof DataplaneError) || error.failure !== 'raced' || !mayGiveUp) return error;
-    const count = (this.#counts.get(script) ?? 0) + 1;
-    this.#counts.set(script, count);
-    if (count < MOST_FAILURES) return error;
-    const message = `${error.message} (${MOST_FAILURES} times, with nothing changed)`;
-    return new DataplaneError('refused', message, `${error.remedy}; ${WHAT_ELSE}`);
-  }
-}
-
-const WHAT_ELSE =
-  "check whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat), or a foreign rule leads to the agent's chain";
 
 /** Waits until all have ended, so that none of them runs at the same time as the next attempt. */
 async function all<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {

@@ -6,16 +6,12 @@ import { NetlinkError } from '../netlink/error.ts';
 import { openAddressWatch, type WatchedTable } from '../netlink/watch.ts';
 import type { Reasons } from './reasons.ts';
 
-/** Changes of so many milliseconds lead to one round: each pod that starts changes links and addresses too. */
+/** Milliseconds before the addresses are read after an event: each pod that starts changes links and addresses too. */
 const PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
 
-/** An address that comes and goes leads to rarer rounds, until it stays for so long. */
-const LONGEST_PAUSE_MS = 800;
-const CALM_MS = 10_000;
-
-/** The pause after a look at very many addresses is so many times as long, as that after a round. */
+/** To read very many takes long: the next pause is so many times as long, as that after a round. */
 const PAUSE_TIMES = 10;
-const LONGEST_REST_MS = 2_000;
 
 interface WatchOptions<Event> {
   /** Begins to watch; may throw. */
@@ -82,25 +78,17 @@ export function watchAddresses(
   open: WatchOptions<unknown>['open'] = openAddressWatch,
 ): Promise<void> {
   let pause = PAUSE_MS;
-  let changedAt = Number.NEGATIVE_INFINITY;
-  let rest = 0;
-  const check = (): boolean => {
+  const check = (): void => {
     const begin = performance.now();
-    const isCurrent = areCurrent();
-    rest = Math.min(PAUSE_TIMES * (performance.now() - begin), LONGEST_REST_MS);
-    if (!isCurrent) reasons.add('addresses');
-    return isCurrent;
+    if (!areCurrent()) reasons.add('addresses');
+    pause = Math.min(PAUSE_MS + PAUSE_TIMES * (performance.now() - begin), LONGEST_PAUSE_MS);
   };
   return keepWatching({
     open,
     onStart: check,
     onEvent: async () => {
-      await delay(Math.max(pause, rest), undefined, { signal });
-      const now = performance.now();
-      if (now - changedAt > CALM_MS) pause = PAUSE_MS;
-      if (check()) return;
-      pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
-      changedAt = now;
+      await delay(pause, undefined, { signal });
+      check();
     },
     onFailure: (error) => {
       if (!(error instanceof NetlinkError)) throw error;

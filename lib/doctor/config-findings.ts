@@ -1,4 +1,4 @@
-import { addressRemarks } from '../agent/log-addresses.ts';
+import { addressRemarks } from '../agent/address-remarks.ts';
 import { FAMILIES, FAMILY_NAMES } from '../cidr/address.ts';
 import { covers } from '../cidr/prefix.ts';
 import { difference, rangeOf, rangeSet } from '../cidr/ranges.ts';

@@ -65,7 +65,7 @@ describe('status', () => {
     await agent.stop();
 
     const again = node.start(...flags);
-    await again.logged(/nothing on this node changes/);
+    await again.logged(/the rules on this node do not change/);
     // By then it has the lock.
     await again.logged(/http:/);
     const held = await stateOf(node);

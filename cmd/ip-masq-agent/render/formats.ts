@@ -1,4 +1,4 @@
-import { addressRemarks } from '../../../lib/agent/log-addresses.ts';
+import { addressRemarks } from '../../../lib/agent/address-remarks.ts';
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { type ConfigFile, problemIn } from '../../../lib/config/config-file.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';

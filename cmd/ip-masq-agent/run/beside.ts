@@ -4,6 +4,7 @@ import { failureText, oneAtATime } from '../../../lib/agent/one-at-a-time.ts';
 import type { Reasons } from '../../../lib/agent/reasons.ts';
 import { intervalOf, type Knowledge, policiesInKernel } from '../../../lib/agent/state.ts';
 import { watchAddresses, watchKernel } from '../../../lib/agent/watch-node.ts';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Netlink } from '../../../lib/dataplane/netlink.ts';
 import { watchedTables } from '../../../lib/dataplane/open.ts';
@@ -51,7 +52,7 @@ export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
     return [...found.suspects.map(suspectText), ...found.unread.map((what) => `not read: ${what}`)];
   };
   const flows = await watchFlows(parts, suspects);
-  const leftovers = leftoverRemoval(leftoverOptions(parts), () => flows?.read('change'));
+  const leftovers = leftoverRemoval({ ...leftoverOptions(parts), onRemoval: () => flows?.read('change') });
   const readNode = oneAtATime<void>(async () => {
     await suspects();
     await readPodRoutes(parts);
@@ -61,7 +62,7 @@ export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
   return [
     kernelWatch(parts),
     readsFlows(flags, flows),
-    changedOrDue(leftovers),
+    onNewDataplane(agent, leftovers),
     changedOrDue(readNode),
     (round) => isChange(round) && collectGarbageSoon(),
   ];
@@ -79,6 +80,16 @@ function changedOrDue(job: () => void): Beside {
     isDue ||= isChange(round) || performance.now() - doneAt >= READ_AGAIN_MS;
     if (!isDue || !round.inSync) return;
     [isDue, doneAt] = [false, performance.now()];
+    job();
+  };
+}
+
+/** Does it once for each dataplane, when that is in sync. */
+function onNewDataplane(agent: Knowledge, job: () => void): Beside {
+  let last: Dataplane | undefined;
+  return ({ inSync }) => {
+    if (!inSync || agent.state.dataplane === last) return;
+    last = agent.state.dataplane;
     job();
   };
 }

@@ -1,10 +1,11 @@
 import type { Introduction } from '../../../lib/agent/holder.ts';
 import { LastValidFile, removeLastValid } from '../../../lib/agent/last-valid.ts';
 import { removeLeftovers } from '../../../lib/agent/leftovers.ts';
-import { isAlone, type LockOptions, takeLock } from '../../../lib/agent/lock.ts';
-import { type AgentOptions, type Round, rounds } from '../../../lib/agent/loop.ts';
+import { takeLock } from '../../../lib/agent/lock.ts';
+import { type Round, rounds } from '../../../lib/agent/loop.ts';
 import { Reasons } from '../../../lib/agent/reasons.ts';
 import { Knowledge } from '../../../lib/agent/state.ts';
+import type { AgentOptions } from '../../../lib/agent/steps.ts';
 import { directoryWatch } from '../../../lib/agent/watch-directory.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
@@ -24,7 +25,7 @@ import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts'
 import { stopSignal } from '../signals.ts';
 import { leftoverOptions, type Parts, startBeside } from './beside.ts';
 import { cleanUp, stopAtSignal } from './stop.ts';
-import { effectOnNode, familiesWithoutRules, whatStays } from './without-config.ts';
+import { effectOnNode, familiesWithoutRules } from './without-config.ts';
 
 /** Keeps the rules until a signal, or syncs once with --once; returns the exit code: 1 if a signal interrupts --once. */
 export function run(args: Args): Promise<number> {
@@ -45,25 +46,18 @@ function startAgent(args: Args, log: Logger): Daemon {
   const netlink = createNetlink(agent, notices);
   const host = systemHost(flags['sync-timeout'], netlink);
   const parts: Parts = { flags, agent, reasons, notices, host, netlink };
-  const otherAgent = Promise.withResolvers<never>();
-  const lock = lockOptions(args, parts, otherAgent.reject);
   // Until the lock is decided, the rules may be those of another agent.
-  const cleansUp = () => flags['cleanup-on-exit'] && agent.state.lock !== undefined;
+  const cleansUp = () => flags['cleanup-on-exit'] && agent.state.isAlone;
   stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
   prepareDataplane(dataplaneOptions(flags), host);
   const store = flags['state-dir'] === '' ? undefined : new LastValidFile(flags['state-dir'], notices);
-  const options = agentOptions(parts, store, (deadline) => takeLock(lock, deadline));
-  const loop = rounds({ options, agent, log, signal: stopSignal }, reasons);
+  const options = agentOptions(args, parts, store);
+  const loop = rounds({ options, agent, notices, signal: stopSignal }, reasons);
   return {
-    work: Promise.race([
-      flags.once ? syncOnce(loop, parts, store) : keepSynced(loop, parts, store),
-      otherAgent.promise,
-    ]),
+    work: flags.once ? syncOnce(loop, parts, store) : keepSynced(loop, parts, store),
     async afterStop() {
       if (!cleansUp()) return;
-      if (!(await isAlone(agent.state.lock, lock)))
-        return log.warn('the rules stay: another agent has taken the lock since');
-      await cleanUp(flags, log, agent.state.cleared);
+      await cleanUp(flags, log);
       const removed = store && (await removeLastValid(flags['state-dir']));
       if (removed !== undefined) log.info(removed);
     },
@@ -118,22 +112,31 @@ async function syncOnce(
 }
 
 function agentOptions(
-  { flags, reasons, notices, host }: Parts,
+  args: Args,
+  { flags, agent, reasons, notices, host }: Parts,
   store: LastValidFile | undefined,
-  lock: AgentOptions['takeLock'],
 ): AgentOptions {
-  const keeps = flags['on-invalid-config'] === 'keep' && !flags.once;
   const watch = () => directoryWatch(flags['config-dir'], () => reasons.add('change'), notices, stopSignal);
   return {
     reader: { ...readerOptions(flags), graceMs: flags['vanished-grace'] },
     syncTimeout: flags['sync-timeout'],
     watchDirectory: flags.once ? () => {} : watch(),
-    keep: async (valid) => (keeps ? whatStays(flags, valid) : undefined),
+    keepsInvalid: flags['on-invalid-config'] === 'keep' && !flags.once,
     async readEarlier(retry) {
       const families = store === undefined ? [] : await familiesWithoutRules(flags, retry);
       return families.length > 0 ? store?.read(families) : undefined;
     },
-    takeLock: lock,
+    effectOnNode: () => effectOnNode(flags),
+    takeLock: (deadline) =>
+      takeLock(
+        {
+          introduce: () => introduce(args, agent),
+          timeoutMs: flags['sync-timeout'],
+          log: notices.log,
+          signal: stopSignal,
+        },
+        deadline,
+      ),
     chooseDataplane: dataplaneChooser(dataplaneOptions(flags), host),
     ownAddresses: addressReader(notices),
   };
@@ -160,22 +163,6 @@ async function serveStatus(parts: Parts): Promise<(round: Round) => void> {
   if (flags['metrics-bind-address'] === '' && flags['scrape-bind-address'] === '') return () => {};
   const { startServer } = await import('./server.ts');
   return startServer(parts);
-}
-
-function lockOptions(
-  args: Args,
-  { flags, agent, notices }: Parts,
-  onOtherAgent: LockOptions['onOtherAgent'],
-): LockOptions {
-  return {
-    introduce: () => introduce(args, agent),
-    timeoutMs: flags['sync-timeout'],
-    log: notices.log,
-    signal: stopSignal,
-    onFailure: () => agent.set({ lockFailures: agent.state.lockFailures + 1 }),
-    onTaken: () => agent.set({ lock: 'taken' }),
-    onOtherAgent,
-  };
 }
 
 /** What the agent says to commands on this node. */

@@ -1,6 +1,5 @@
 import type { RetryOptions } from '../../../lib/agent/retry.ts';
 import { observeRuleLocation } from '../../../lib/agent/rule-locations.ts';
-import type { ValidConfig } from '../../../lib/agent/state.ts';
 import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
@@ -36,24 +35,6 @@ async function findRulesInUse(
     return new Map(FAMILIES.map((family) => [family, undefined]));
   }
   return found;
-}
-
-/**
- * What stays in use while the config is invalid, as a clause: the last valid config or, before there is one, the node as it is, if
- * it may have rules of the agent; undefined if there is neither.
- */
-export async function whatStays(
-  flags: FlagValues,
-  valid: ValidConfig | undefined,
-): Promise<string | undefined> {
-  if (valid !== undefined) {
-    const since = valid.earlier === undefined ? '' : `, of ${valid.earlier.since},`;
-    return `the last valid config${since} stays in use until it is valid again`;
-  }
-  const found = [...(await findRulesInUse(flags)).values()];
-  return found.some((one) => one !== false)
-    ? 'nothing on this node changes until the config is valid'
-    : undefined;
 }
 
 /** The families for which the agent keeps rules, and of which this node certainly has none. */

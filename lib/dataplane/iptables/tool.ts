@@ -268,7 +268,8 @@ const SYMPTOMS: readonly Symptom[] = [
     pattern:
       /does a matching rule exist|No such file or directory|does not exist|^\S+: line \d+ failed\.?$/im,
     failure: 'raced',
-    remedy: 'find out which other program changes these rules',
+    remedy:
+      'find out which other program changes these rules, or whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat)',
   },
 ];
 

@@ -10,9 +10,6 @@ it('after the signal the lock is not taken', async () => {
       timeoutMs: 0,
       log: capturedLog().log,
       signal: AbortSignal.abort(),
-      onFailure: assert.fail,
-      onTaken: assert.fail,
-      onOtherAgent: assert.fail,
     },
     0,
   );

@@ -119,14 +119,8 @@ describe('changes of the kernel', () => {
     assert.equal((await next({ resyncAt: 200, pauseEndsAt: 2_000 }))?.reason, 'resync');
   });
 
-  it('name other programs than the tools of the agent, if there are any, and at most eight', async (t) => {
+  it('name at most eight programs', async (t) => {
     const { reasons, next } = await create(t);
-    const own = ['iptables-restor', 'ip6tables-resto'];
-    const schedule = { ownTools: own };
-    reasons.addChanges(changes([1, 'iptables-restor'], [2, 'ip6tables-resto'], [9, 'dockerd']));
-    assert.deepEqual((await next(schedule))?.by, ['dockerd']);
-    reasons.addChanges(changes([1, 'iptables-restor'], [2, 'ip6tables-resto']));
-    assert.deepEqual((await next(schedule))?.by, own);
     reasons.addChanges(changes(...Array.from({ length: 99 }, (_, index) => [index, `p${index}`] as const)));
     assert.equal((await next())?.by?.length, 8);
   });
@@ -135,11 +129,9 @@ describe('changes of the kernel', () => {
 describe('the schedule', () => {
   const after = (duration: number, inSync = true) => {
     const agent = new Knowledge();
-    const dataplane = { iptables: { mode: 'nft', suffix: '-nft' } };
     const family = { generation: 7 } as Partial<FamilyState> as FamilyState;
     agent.set({
       round: { endedAt: 1_000, duration, inSync },
-      dataplane: dataplane as never,
       families: new Map([['IPv4', family]]),
       readAt: 500,
     });
@@ -154,10 +146,9 @@ describe('the schedule', () => {
       assert.equal(after(duration).pauseEndsAt, 1_000 + pause);
     });
 
-  it("says what the last round has covered, which tools are the agent's, and when to read the config files", () => {
-    const { covered, ownTools, resyncAt, outOfSyncAt } = after(1);
+  it('says what the last round has covered, and when to read the config files', () => {
+    const { covered, resyncAt, outOfSyncAt } = after(1);
     assert.deepEqual([covered?.get('IPv4'), resyncAt, outOfSyncAt], [7, 60_500, undefined]);
-    assert.deepEqual(ownTools, ['iptables-nft-re', 'ip6tables-nft-r']);
     assert.equal(after(1, false).outOfSyncAt, 1_000);
   });
 });

@@ -28,7 +28,7 @@ interface RoundOptions extends Partial<Omit<Round, 'syncs' | 'trigger'>> {
 function round({ found, drifted = false, reason = 'resync', by, ...more }: RoundOptions = {}): Round {
   const sync: FamilySync = { family: 'IPv4', found, verdicts: undefined, drifted };
   const trigger = { reason, since: 0, by };
-  return { trigger, config: 'valid', retries: [], syncs: [sync], inSync: true, took: 250, ...more };
+  return { trigger, retries: [], syncs: [sync], inSync: true, took: 250, ...more };
 }
 
 describe('what a round has done', () => {

@@ -1,0 +1,34 @@
+import { formatAddress } from '../cidr/address.ts';
+import type { Remark } from '../config/problem.ts';
+import { type AddressRequest, addressRequests, bestAddresses, type Policy } from '../policy/policy.ts';
+import { counted, truncatedText } from '../text/words.ts';
+
+/** The most ranges and the most addresses that are named one by one. */
+const MOST = 10;
+
+/** Each range that does not hold exactly one best address of the node, at most a few, and then a count of the others. */
+export function addressRemarks(policies: readonly Policy[]): readonly Remark[] {
+  const remarks = policies.flatMap(addressRequests).flatMap((one) => remarkOn(one) ?? []);
+  const more = remarks.length - MOST;
+  if (more <= 0) return remarks;
+  const message = `this node has no address, or several, in ${counted(more, 'more range')}`;
+  return [...remarks.slice(0, MOST), { message, remedy: 'resolve those that are named first' }];
+}
+
+/** Which addresses the node has in the range, and what to do; undefined if it is exactly one. */
+function remarkOn(address: AddressRequest): Remark | undefined {
+  const { range, origin: at } = address;
+  const best = bestAddresses(address);
+  if (best.length === 1) return undefined;
+  if (best.length === 0)
+    return {
+      at,
+      message: `this node has no address in ${range.text}: the kernel chooses the address of the packets that are to leave with it`,
+      remedy: 'give a link that is up such an address, or correct masqueradeAddresses',
+    };
+  return {
+    at,
+    message: `this node has several addresses in ${range.text} that are equally good, of which the lowest is used: ${truncatedText(best, MOST, formatAddress)}`,
+    remedy: 'make the range smaller, so that no address that comes and goes is in it',
+  };
+}

@@ -1,0 +1,66 @@
+import type { MergedConfig } from '../config/config.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Logger } from '../log/log.ts';
+import {
+  areCompiledFor,
+  compilePolicy,
+  type Family,
+  type OwnAddress,
+  type Policy,
+} from '../policy/policy.ts';
+import type { ReaderOptions } from './reading.ts';
+import type { RetryOptions } from './retry.ts';
+import type { EarlierConfig, Knowledge } from './state.ts';
+
+/** What the loop asks of the node. */
+export interface AgentOptions {
+  readonly reader: ReaderOptions;
+  /** Milliseconds that a round may take: until then, what fails is tried again. */
+  readonly syncTimeout: number;
+  /** Whether an invalid config does not end the agent. */
+  readonly keepsInvalid: boolean;
+  /** Watches the config directory, unless that is done. */
+  readonly watchDirectory: () => void;
+  /** The config that an earlier run has kept, if the node has no rules of a family; used until this run reads a valid one. */
+  readonly readEarlier: (retry: RetryOptions) => Promise<EarlierConfig | undefined>;
+  /** What an invalid config means for a node for which there is no valid one, as a clause. */
+  readonly effectOnNode: () => Promise<string>;
+  /**
+   * Takes the lock against a second agent, or decides to go on without it.
+   *
+   * @param deadline until when it waits for another agent to end, in milliseconds of performance.now()
+   */
+  readonly takeLock: (deadline: number) => Promise<void>;
+  /** The dataplane to use now: the same object as long as the node is the same. */
+  readonly chooseDataplane: () => Promise<Dataplane>;
+  /** The node's addresses now. Asked for only if a config needs them. */
+  readonly ownAddresses: () => readonly OwnAddress[];
+}
+
+/** The policies of the config: the same objects, if no address of the node that it asks for has changed either. */
+export function compile(
+  { ownAddresses }: AgentOptions,
+  agent: Knowledge,
+  config: MergedConfig,
+  families: readonly Family[],
+): readonly Policy[] {
+  const { policies: before, compiledFrom } = agent.state;
+  const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
+  if (config === compiledFrom && areCompiledFor(own, before)) return before;
+  const policies = families.map((family) => compilePolicy(config, family, own));
+  agent.set({ policies, compiledFrom: config });
+  return policies;
+}
+
+export async function chooseDataplane(
+  options: AgentOptions,
+  agent: Knowledge,
+  log: Logger,
+): Promise<Dataplane> {
+  const dataplane = await options.chooseDataplane();
+  if (dataplane === agent.state.dataplane) return dataplane;
+  log.info(`using ${dataplane.name}: ${dataplane.reason}`);
+  if (dataplane.warning !== undefined) log.warn(dataplane.warning);
+  agent.set({ dataplane });
+  return dataplane;
+}
