@@ -1,5 +1,5 @@
 import { agentText, findHolder, type Holder } from '../../lib/agent/holder.ts';
-import { type AgentState, detailLines, stateLines } from '../../lib/status/status-json.ts';
+import { type AgentState, statusLines } from '../../lib/status/status-json.ts';
 import { SystemError } from '../../lib/text/error.ts';
 import type { Args } from './command.ts';
 import type { OUTPUT_FLAGS } from './command-flags.ts';
@@ -36,7 +36,7 @@ function stateOf(holder: Holder): AgentState {
 /** @throws {SystemError} if the state of an agent of another version has another form */
 function linesOf(state: AgentState): readonly string[] {
   try {
-    return [...stateLines(state), ...detailLines(state)];
+    return statusLines(state);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     throw new SystemError('the agent is of another version; run the command in its pod');

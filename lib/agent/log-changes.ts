@@ -6,15 +6,12 @@ import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts'
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
 import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
-import type { Family } from '../policy/policy.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { programs } from '../text/programs.ts';
 import { counted, truncated } from '../text/words.ts';
 import type { Trigger } from './reasons.ts';
 
 const MAX_RULES = 100;
-
-const MAX_NAMES = 20;
 
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 
@@ -30,25 +27,6 @@ export function logConfig(
   else if (config !== undefined) log.info(describeConfig(config), headline(config));
   const frame = problemFramer(configFiles);
   for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
-}
-
-/** Warns of config files that the config before still had, if verdicts change without them. */
-export function logVanishedConfigFiles(
-  log: Logger,
-  before: MergedConfig,
-  { configFileNames }: MergedConfig,
-  syncs: readonly { readonly family: Family; readonly verdicts: VerdictChanges | undefined }[],
-): void {
-  const gone = before.configFileNames.filter((name) => !configFileNames.includes(name));
-  const changed = syncs.flatMap(({ family, verdicts }) => (verdicts ? [{ family, ...verdicts }] : []));
-  const lines = changed.flatMap((one) => one.lines);
-  if (gone.length === 0 || lines.length === 0) return;
-  const names = truncated(gone, MAX_NAMES, String).join(', ');
-  const summaries = changed.map(({ family, summary }) => `${family}: ${summary}`).join('; ');
-  log.warn(
-    { verdicts: lines },
-    `gone since the last reading: ${names}; what they said no longer applies: ${summaries}; if this is not meant, restore the ConfigMap or its key`,
-  );
 }
 
 interface RuleChange {

@@ -4,7 +4,7 @@ import type { Notices } from '../log/notices.ts';
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
 import { addressRemarks } from './address-remarks.ts';
-import { logChange, logVanishedConfigFiles } from './log-changes.ts';
+import { logChange } from './log-changes.ts';
 import { type FamilySync, familyAfter, outOfSyncAfter, verdictChanges } from './next-state.ts';
 import { missing } from './out-of-sync.ts';
 import { readConfig, restoredConfig } from './reading.ts';
@@ -157,7 +157,6 @@ async function sync(
     after.set(family, familyAfter(after.get(family), applied, done, inSync, trigger));
     return done;
   });
-  if (before.compiledFrom) logVanishedConfigFiles(log, before.compiledFrom, config, syncs);
   const round = { endedAt, duration: endedAt - startedAt, inSync };
   agent.set({ families: after, round, outOfSync: outOfSyncAfter(agent.state, round, syncs, trigger) });
   return { syncs, inSync };

@@ -36,15 +36,10 @@ const NEVER_SYNCED = {
   lastSync: undefined,
   lastChange: undefined,
   lastFound: [],
-  lastVerdicts: undefined,
 };
 
 /** What a sync that has ended in sync says of a family. An event of the kernel after which nothing differs is none. */
-function timesAfter(
-  known: FamilyState,
-  { found, verdicts }: FamilySync,
-  { reason }: Trigger,
-): Partial<FamilyState> {
+function timesAfter(known: FamilyState, { found }: FamilySync, { reason }: Trigger): Partial<FamilyState> {
   if (found === undefined && reason === 'kernel') return {};
   const now = Date.now();
   return {
@@ -52,7 +47,6 @@ function timesAfter(
     lastSync: now,
     lastChange: found === undefined ? known.lastChange : now,
     lastFound: found ?? known.lastFound,
-    lastVerdicts: verdicts?.lines.length ? { ...verdicts, at: now } : known.lastVerdicts,
   };
 }
 

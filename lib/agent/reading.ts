@@ -44,6 +44,11 @@ export async function readConfig(
     return { ...before, reading, readAt, vanished, invalid: { error, since: invalid?.since ?? Date.now() } };
   }
   if (invalid !== undefined) log.info('the config is valid again');
+  for (const { name: file } of filesBesides(reading.configFiles, own, []))
+    log.warn(
+      { file },
+      `${printable(file)} is gone since the last reading, and what it said no longer applies; if this is not meant, restore the ConfigMap or its key`,
+    );
   const names = new Set(reading.configFiles.map(({ name }) => name));
   vanished = new Map([...vanished].filter(([name]) => names.has(name)));
   return { reading, readAt, valid: reading, lastValid: Date.now(), vanished, invalid: undefined };

@@ -3,7 +3,6 @@ import type { ConfigFile } from '../config/config-file.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import type { VerdictChanges } from '../policy/changes.ts';
 import type { FlowCount } from '../policy/flow-counts.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { CALM, type OutOfSync } from './out-of-sync.ts';
@@ -37,8 +36,6 @@ export interface State extends ConfigState {
   readonly isConfigKept: boolean | undefined;
   /** The last reading of connection tracking; undefined if there is none, or it has failed. */
   readonly flows: FlowsReading | undefined;
-  /** What else does NAT on the node, in the order of packets; undefined before it is read. */
-  readonly suspects: SuspectTexts | undefined;
   /** Routes to pods that the policies masquerade, by family; undefined if they cannot be read. */
   readonly podRoutes: ReadonlyMap<Family, number> | undefined;
 }
@@ -91,8 +88,6 @@ export interface FamilyState {
   /** The last change of the rules, and how the kernel differed then. */
   readonly lastChange: number | undefined;
   readonly lastFound: readonly string[];
-  /** The last change after which packets get another verdict. */
-  readonly lastVerdicts: (VerdictChanges & { readonly at: number }) | undefined;
 }
 
 interface FlowsReading {
@@ -100,18 +95,10 @@ interface FlowsReading {
   readonly at: number;
   /** Connections that the kernel treats otherwise than the policy says. */
   readonly counts: readonly FlowCount[];
-  /** A few of them, as text. */
-  readonly examples: readonly string[];
   /** The highest share of ports in use, by family, from 0 to 1; undefined if they were not counted. */
   readonly portUsage: ReadonlyMap<Family, number> | undefined;
   /** Whether rules or addresses have changed since. */
   readonly isOutdated?: boolean;
-}
-
-interface SuspectTexts {
-  readonly suspects: readonly string[];
-  /** What could not be read. */
-  readonly unread: readonly string[];
 }
 
 /** Milliseconds after the end of a grace. */
@@ -138,7 +125,6 @@ const NOTHING: State = {
   outOfSync: CALM,
   isConfigKept: undefined,
   flows: undefined,
-  suspects: undefined,
   podRoutes: undefined,
 };
 

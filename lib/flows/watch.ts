@@ -25,8 +25,6 @@ interface FlowWatchOptions {
   readonly toPorts: readonly PortRange[];
   /** Ranges of pods that the config, or another program, masquerades on purpose. */
   readonly accepted: readonly Prefix[];
-  /** Reads what else does NAT on the node, in words. */
-  readonly readSuspects: () => Promise<readonly string[]>;
 }
 
 /** How often it reads without a reason. */
@@ -149,7 +147,7 @@ export class FlowWatch {
       if (!(await readFlows(conntrack, family, take, () => stale.delete())))
         return this.#skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
       if (!reading.isOverIn()) return this.#readSoon();
-      await this.#show(against, ports);
+      this.#show(against, ports);
       if (asked.tells && against.counts('before').length > 0) this.#tell(against);
       this.#noteZones(inZones);
     } finally {
@@ -171,23 +169,19 @@ export class FlowWatch {
     this.#notices.update('zones of conntrack', new Map(flows > 0 ? [['some', tell]] : []));
   }
 
-  async #show(against: FlowsAgainst, ports: PortCounter | undefined): Promise<void> {
+  #show(against: FlowsAgainst, ports: PortCounter | undefined): void {
     const counts = against.counts('after');
     // A flow that two readings find began since the last change, not just before it.
     const isSure = this.#foundSince && counts.length > 0;
     this.#foundSince = counts.length > 0;
-    const fields = isSure && {
-      flows: against.examples('after'),
-      suspects: await this.#options.readSuspects(),
-    };
     const text = `${countsText(counts)} against the config, begun since the agent's last change: another program decides about them; ip-masq-agent doctor names what else does NAT on this node`;
-    const found = fields ? [['since', () => this.#notices.log.warn(fields, text)] as const] : [];
-    this.#notices.update('flows', new Map(found));
+    const warn = () => this.#notices.log.warn({ flows: against.examples('after') }, text);
+    this.#notices.update('flows', new Map(isSure ? [['since', warn]] : []));
     const usage =
       ports && this.#options.families.map((family) => [family, ports.highestShare(family)] as const);
     const portUsage = usage ? new Map(usage) : this.#agent.state.flows?.portUsage;
     this.#agent.set({
-      flows: { at: Date.now(), counts: against.counts(), examples: against.examples(), portUsage },
+      flows: { at: Date.now(), counts: against.counts(), portUsage },
     });
   }
 

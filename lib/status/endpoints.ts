@@ -1,15 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Knowledge } from '../agent/state.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import { setPacketCounts } from './counts.ts';
 import { setFacts } from './facts.ts';
 import { liveness, readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
 import { METRICS_TYPE, type Metrics } from './metrics.ts';
-import { PacketCounts } from './packet-counts.ts';
 import { probeReply } from './probes.ts';
-import { type Routes, reply } from './server.ts';
-import type { About } from './status-json.ts';
-import { statusText } from './status-text.ts';
+import { plain, type Routes, reply } from './server.ts';
+import { type About, agentState, statusLines } from './status-json.ts';
 
 export interface Endpoints extends About {
   readonly agent: Knowledge;
@@ -18,23 +17,25 @@ export interface Endpoints extends About {
   readonly configJson: () => string;
 }
 
-/** After this time, a request gets the counts of the last reading. */
-const COUNT_TIMEOUT_MS = 2_000;
+/** The shortest time between two readings of the kernel's counts: each may start a process for each family. */
+const FRESH_MS = 15_000;
 
 /** What the agent answers, computed from its state at each request. */
 export function routes(endpoints: Endpoints) {
   const { agent, metrics, families, resyncInterval } = endpoints;
-  const counts = new PacketCounts();
-  const readCounts = async (): Promise<void> => {
-    const all = Array.from(agent.state.families.values(), ({ dataplane, policy }) =>
-      counts.read(dataplane, policy),
-    );
-    await Promise.race([Promise.all(all), delay(COUNT_TIMEOUT_MS, undefined, { ref: false })]);
-  };
+  // They begin at zero when rules are written again. A reading that hangs, or fails, gives none.
+  const readCounts = atMostEach(FRESH_MS, () => {
+    const all = Array.from(agent.state.families, async ([family, { dataplane, policy }]) => {
+      return [family, await dataplane.count(policy)] as const;
+    });
+    return unlessLate(Promise.all(all)).catch((error: unknown) => {
+      if (!(error instanceof DataplaneError)) throw error;
+      return [];
+    });
+  });
   return {
-    '/metrics': eachSecond(async () => {
-      await readCounts();
-      setPacketCounts(metrics, counts.byFamily);
+    '/metrics': atMostEach(LIMITS.sharedAnswerMs, async () => {
+      setPacketCounts(metrics, new Map(await readCounts()));
       setFacts(metrics, agent.state, endpoints);
       return reply(200, METRICS_TYPE, await metrics.text());
     }),
@@ -48,19 +49,27 @@ export function routes(endpoints: Endpoints) {
     // For a liveness probe, if somebody wants one.
     '/livez': ({ query }) =>
       probeReply(liveness(agent.state, resyncInterval, performance.now()), query.has('verbose')),
-    '/configz': eachSecond(() =>
+    '/configz': atMostEach(LIMITS.sharedAnswerMs, () =>
       reply(agent.state.valid === undefined ? 503 : 200, 'application/json', endpoints.configJson()),
     ),
-    '/statusz': eachSecond(() => reply(200, 'text/plain; charset=utf-8', statusText(agent.state, endpoints))),
+    '/statusz': atMostEach(LIMITS.sharedAnswerMs, () =>
+      plain(200, statusLines(agentState(agent.state, endpoints)).join('\n')),
+    ),
   } satisfies Routes;
 }
 
-/** Makes an answer at most once for each second: a request in the same one gets the same bytes. */
-function eachSecond<Answer>(make: () => Answer): () => Answer {
-  let last: { readonly second: number; readonly answer: Answer } | undefined;
+/** Makes an answer at most once in each period of so many milliseconds: all requests in one get the same. */
+function atMostEach<Answer>(ms: number, make: () => Answer): () => Answer {
+  let last: { readonly period: number; readonly answer: Answer } | undefined;
   return () => {
-    const second = Math.floor(performance.now() / LIMITS.sharedAnswerMs);
-    if (last?.second !== second) last = { second, answer: make() };
+    const period = Math.floor(performance.now() / ms);
+    if (last?.period !== period) last = { period, answer: make() };
     return last.answer;
   };
+}
+
+const LATE_MS = 2_000;
+
+function unlessLate<Value>(value: Promise<readonly Value[]>): Promise<readonly Value[]> {
+  return Promise.race([value, delay(LATE_MS, [], { ref: false })]);
 }

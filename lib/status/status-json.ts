@@ -1,5 +1,4 @@
 import { clockTime, type State } from '../agent/state.ts';
-import type { MergedConfig } from '../config/config.ts';
 import { vanishedText } from '../config/config-file.ts';
 import { configHash } from '../config/config-hash.ts';
 import { formatProblem } from '../config/problem.ts';
@@ -97,14 +96,9 @@ export function vanishedFiles({ vanished }: Pick<State, 'vanished'>): AgentState
   return files.slice(0, MOST_FILES);
 }
 
-const hashes = new WeakMap<MergedConfig, string>();
-
-/** The hash of the config in use; undefined before there is one. Made once: with many entries it takes long. */
+/** The hash of the config in use; undefined before there is one. */
 export function hashOf({ valid }: Pick<State, 'valid'>): string | undefined {
-  if (valid === undefined) return undefined;
-  const hash = hashes.get(valid.config) ?? configHash(valid.config);
-  hashes.set(valid.config, hash);
-  return hash;
+  return valid && configHash(valid.config);
 }
 
 const SHOWN_FILES = 10;
@@ -130,19 +124,20 @@ export function stateLines(state: AgentState): readonly string[] {
   ].map(printable);
 }
 
-/** What `stateLines` leaves out, in lines. */
-export function detailLines({ dataplane, syncs }: AgentState): readonly string[] {
+/** All lines: of the state, and then of what differs between equal nodes. @throws as `stateLines` does */
+export function statusLines(state: AgentState): readonly string[] {
+  const { dataplane, syncs } = state;
   const why = dataplane === null ? [] : [`why this dataplane: ${dataplane.reason}`];
   const lines = syncs.map(({ family, last, changed, found }) => {
     const change =
       changed === null ? 'no change yet' : `last change ${changed}, because of: ${found.join(', ')}`;
     return `${family}: last sync ${last ?? 'none yet'}, ${change}`;
   });
-  return [...why, ...lines].map(printable);
+  return [...stateLines(state), ...[...why, ...lines].map(printable)];
 }
 
 /** A time of Date.now() in ISO 8601, without fractions of a second. */
-export function time(at: number): string {
+function time(at: number): string {
   return withoutFraction(new Date(at).toISOString());
 }
 

@@ -150,20 +150,6 @@ describe('a fault of the node', () => {
       assert.match(stderr, message);
     });
 
-  it('that two signals to stop come at once does not end in silence about the rules', async () => {
-    const tool = 'iptables-nft-restore';
-    await using node = await faultyNode(RUN, { [tool]: unless('exec sleep 100', tool) });
-    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
-    const agent = node.start('--cleanup-on-exit', ...NFT);
-    await agent.logged(/rules added/);
-    await writeFile(join(node.scratch, 'fault'), '');
-    agent.kill('SIGTERM');
-    await agent.logged(/removing the rules/);
-    agent.kill('SIGTERM');
-    assert.deepEqual(await agent.ended, { code: 1, signal: null });
-    assert.match(agent.log(), /"warn".*the rules may stay[^\n]*\n$/);
-  });
-
   it('that the reader of standard error is gone leaves the termination message', async () => {
     await using node = await faultyNode(RUN);
     await node.volume({ 'ip-masq-a': 'nonMasqueradeCIDRs: [no]\n' });

@@ -120,7 +120,7 @@ describe('a config file that vanishes', () => {
     assert.doesNotMatch(stdout, /out-of-sync/);
     await first.stop();
     const second = await begin('2s');
-    await second.logged(/gone since the last reading: ip-masq-b; what they said no longer applies/);
+    await second.logged(/ip-masq-b is gone since the last reading, and what it said no longer applies/);
     await second.logged(/- -d 10\.3\.0\.0\/16/);
     assert.match(await node.metrics(), /_vanished_config_files 0/);
     await second.stop();

@@ -31,30 +31,15 @@ export interface Parts {
 /** Takes each round that has synced. */
 type Beside = (round: Round) => void;
 
-/** Nothing tells when foreign rules and routes change, so they are read again after this time. */
+/** Nothing tells when routes and links change, so they are read again after this time. */
 const READ_AGAIN_MS = 300_000;
 
 /** Begins, after the first sync, what goes on beside the loop: sources of reasons, and readings of the node. */
 export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
   const { flags, agent, notices } = parts;
-  const { readSuspects } = await import('../../../lib/foreign/read-suspects.ts');
-  const { suspectDetails, suspectText } = await import('../../../lib/foreign/suspects.ts');
-  const suspects = async () => {
-    const { dataplane } = agent.state;
-    const own = {
-      families: keptFamilies(flags),
-      ownChain: flags['masq-chain'],
-      iptables: dataplane?.iptables,
-    };
-    const found = await readSuspects(silentHost(flags), own);
-    const texts = found.suspects.map((one) => [`${suspectText(one)}.`, ...suspectDetails(one)].join(' '));
-    agent.set({ suspects: { suspects: texts, unread: found.unread } });
-    return [...found.suspects.map(suspectText), ...found.unread.map((what) => `not read: ${what}`)];
-  };
-  const flows = await watchFlows(parts, suspects);
+  const flows = await watchFlows(parts);
   const leftovers = leftoverRemoval({ ...leftoverOptions(parts), onRemoval: () => flows?.read('change') });
   const readNode = oneAtATime<void>(async () => {
-    await suspects();
     await readPodRoutes(parts);
     await readUplinks(parts);
   }, notices.log);
@@ -124,10 +109,7 @@ function watchOwnAddresses({ flags, agent, reasons, notices }: Parts, flows: Flo
 }
 
 /** Watches for flows against the policy, and for ports that run out; undefined if that is off. */
-async function watchFlows(
-  { flags, agent, notices }: Parts,
-  readSuspects: () => Promise<readonly string[]>,
-): Promise<FlowWatch | undefined> {
+async function watchFlows({ flags, agent, notices }: Parts): Promise<FlowWatch | undefined> {
   const mode = flags['stale-flows'];
   if (mode === 'off') return undefined;
   const { FlowWatch } = await import('../../../lib/flows/watch.ts');
@@ -136,7 +118,6 @@ async function watchFlows(
     families: keptFamilies(flags),
     toPorts: flags['to-ports'],
     accepted: flags['accept-masqueraded'],
-    readSuspects,
   };
   const flows = new FlowWatch(options, agent, notices);
   process.on('SIGHUP', () => flows.readAgain());

@@ -1,7 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import type { Round } from '../../../lib/agent/loop.ts';
 import type { State } from '../../../lib/agent/state.ts';
-import { writeTerminationMessage } from '../../../lib/log/termination.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { countRound } from '../../../lib/status/counts.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
@@ -35,24 +34,14 @@ export async function startServer({ flags, agent, notices }: Parts): Promise<(ro
     const flag = `${listener}-bind-address` as const;
     const address = flags[flag];
     if (address === '') return;
-    // Without the probes, kubelet ends the agent, which has exit code 0 then and nothing else to say.
-    let isNoted = false;
-    const note = (lines: readonly string[]) =>
-      void writeTerminationMessage(flags['termination-log'], lines).catch(() => {});
     await serve({
       address,
       flag: `--${flag}`,
       routes: served,
       signal: stopSignal,
-      onListening() {
-        log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`);
-        if (isNoted) note([]);
-      },
-      onFailure({ message }) {
-        notices.warn(flag, [`${message}; the agent keeps the rules, and tries again to listen`]);
-        isNoted = listener === 'metrics';
-        if (isNoted) note([message]);
-      },
+      onListening: () => log.info(`${what} on http://${address}: ${Object.keys(served).join(' ')}`),
+      onFailure: ({ message }) =>
+        notices.warn(flag, [`${message}; the agent keeps the rules, and tries again to listen`]),
       onError: (error) =>
         log.error({ err: error }, 'the metrics server has failed; the agent still keeps the rules'),
     });

@@ -80,9 +80,9 @@ scenario(
     );
     const address = nodes[0].addresses.IPv4;
     for (const node of nodes) {
-      const line = await logged(lab, node.name, /gone since the last reading: ip-masq-cloud/);
+      await logged(lab, node.name, /ip-masq-cloud is gone since the last reading/);
+      const line = await logged(lab, node.name, /: not masqueraded → masqueraded/);
       assert.ok(line.includes(address ?? assert.fail('no address')), line);
-      assert.match(line, /: not masqueraded → masqueraded/);
       const { body } = await pageOn(lab, node, '/metrics');
       assert.doesNotMatch(body, /config_file_info\{file="ip-masq-cloud"\}/);
       assert.match(body, /config_file_info\{file="ip-masq-operator"\} 1/);

@@ -48,8 +48,7 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
   };
   const agent = new Knowledge();
   agent.set({ families: new Map([['IPv4', familyOf({ family: 'IPv4', from: [], entries: [] })]]) });
-  const readSuspects = async () => ['somebody'];
-  const options = { mode, families: ['IPv4'], toPorts: [], accepted: [], readSuspects } as const;
+  const options = { mode, families: ['IPv4'], toPorts: [], accepted: [] } as const;
   const node = {
     open,
     localKey: () => '',
@@ -112,7 +111,6 @@ describe('a reading of conntrack', () => {
     }
     assert.partialDeepStrictEqual(lab.lines[0], {
       msg: "1 connection: 1 not masqueraded (IPv4) against the config, begun since the agent's last change: another program decides about them; ip-masq-agent doctor names what else does NAT on this node",
-      suspects: ['somebody'],
     });
     assert.equal((await lab.series('flows_against_policy')).filter(isAny).length, 2);
     lab.watch.onChange();

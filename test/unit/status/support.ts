@@ -20,7 +20,7 @@ const DATAPLANE: Partial<Dataplane> = { name: 'fake', ruleCount: ({ entries }) =
 export function familyOf(policy: Policy, more: Partial<FamilyState> = {}): FamilyState {
   const dataplane = DATAPLANE as Dataplane;
   const times = { syncedAt: performance.now(), lastSync: Date.now(), lastChange: undefined };
-  return { policy, dataplane, generation: 1, ...times, lastFound: [], lastVerdicts: undefined, ...more };
+  return { policy, dataplane, generation: 1, ...times, lastFound: [], ...more };
 }
 
 /** A state, with what it is to say besides nothing. */
