@@ -100,6 +100,7 @@ export const FLEET_FLAGS = {
   parallel: flag(count, '16', 'how many nodes to ask at a time, each with a process of kubectl'),
   timeout: flag(interval, '20s', 'how long to wait for one answer of kubectl'),
   live: EXPLAIN_FLAGS.live,
+  expect: CHECK_FLAGS.expect,
   ...OUTPUT_FLAGS,
 } as const;
 

@@ -141,7 +141,7 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./cleanup.ts')).cleanup,
   }),
   fleet: command({
-    summary: 'ask the agents of all nodes through kubectl: status, doctor, diff, explain or ports',
+    summary: 'ask the agents of all nodes through kubectl: status, doctor, check, diff, explain or ports',
     details:
       "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. ports names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0.",
     operands: 'COMMAND [ADDRESS…]',
@@ -150,6 +150,7 @@ export const COMMANDS: Commands = {
       'fleet status --context=prod --node-selector=pool=edge':
         'see which nodes of a pool differ from the others, and how',
       'fleet explain --live 10.1.2.3': 'see what each node does with packets to the address',
+      'fleet check --expect=assertions.txt': 'see on which nodes the config breaks an assertion of this file',
       'fleet ports': 'see to which destinations ports run out first, on which nodes',
     },
     load: async () => (await import('./fleet/fleet.ts')).fleet,

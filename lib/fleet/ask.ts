@@ -27,19 +27,21 @@ const MOST_ERRORS = 3;
 /** Levels of nesting of an answer: each takes a part of the stack when it is written. */
 const DEEPEST_ANSWER = 32;
 
-/** Runs a command of the agent on the node, whose output is to be a JSON object. */
+/** Runs a command of the agent on the node, whose output is to be a JSON object. An input is its standard input. */
 export async function ask(
   kubectl: Kubectl,
   { pod, without }: FleetNode,
   command: readonly string[],
+  input?: string,
 ): Promise<Reply> {
   if (pod === undefined) return failed('no-pod', without);
   const { name, container } = pod;
   const { lines: down = [] } = pod.down ?? {};
   if (container === undefined) return failed('down', ...down);
   if (kubectl.signal.aborted) return failed('not-asked', INTERRUPTED);
-  const args = ['exec', `pod/${name}`, `--container=${container}`, '--', 'ip-masq-agent', ...command];
-  const reply = replyOf(await runKubectl(kubectl, args, LONGEST_ANSWER), kubectl.timeoutMs);
+  const inPod = [`pod/${name}`, `--container=${container}`, ...(input === undefined ? [] : ['--stdin'])];
+  const args = ['exec', ...inPod, '--', 'ip-masq-agent', ...command];
+  const reply = replyOf(await runKubectl(kubectl, args, LONGEST_ANSWER, input), kubectl.timeoutMs);
   return reply.kind === 'failed' && down.length > 0 ? failed('down', ...down) : reply;
 }
 

@@ -21,12 +21,17 @@ export interface Run {
 }
 
 /**
- * Runs kubectl to its end, without a shell and without input.
+ * Runs kubectl to its end, without a shell.
  *
  * @param most bytes of each output; more ends it
  * @throws {SystemError} if there is no kubectl
  */
-export async function runKubectl(kubectl: Kubectl, args: readonly string[], most: number): Promise<Run> {
+export async function runKubectl(
+  kubectl: Kubectl,
+  args: readonly string[],
+  most: number,
+  input = '',
+): Promise<Run> {
   const { flags, timeoutMs: timeout, signal } = kubectl;
   const options = { timeout, signal, killSignal: 'SIGKILL', maxBuffer: most } as const;
   return new Promise((resolve, reject) => {
@@ -36,7 +41,8 @@ export async function runKubectl(kubectl: Kubectl, args: readonly string[], most
       else
         resolve({ ...endOf(error), stdout, told: stderr.split('\n').filter((line) => line.trim() !== '') });
     });
-    child.stdin?.end();
+    // It may end without reading all of it.
+    child.stdin?.on('error', () => {}).end(input);
   });
 }
 

@@ -1,7 +1,7 @@
 # Stands in for kubectl. In the directory that KUBECTL_ANSWERS names, the files `nodes` and `pods` are what it lists, and those of a
 # directory for each pod what `exec` in it does: COMMAND.json is the output, COMMAND.code or `code` the exit code, `stderr` the other
 # output, `wait` the seconds before it, `bytes` how many bytes come first. With `refused`, kubectl itself fails. Each call is a line
-# in `calls`.
+# in `calls`; what exec passes on is in `stdin` of the pod.
 use strict;
 use warnings;
 my $answers = $ENV{KUBECTL_ANSWERS};
@@ -22,6 +22,12 @@ if ($words[0] eq 'get') {
     exit text('code', 0);
 }
 my ($pod) = $words[1] =~ m{^pod/(.*)};
+if (grep { $_ eq '--stdin' } @words) {
+    open(my $given, '>', "$answers/$pod/stdin") or die;
+    print $given $_ while <STDIN>;
+    close($given);
+    @words = grep { $_ ne '--stdin' } @words;
+}
 my ($command) = grep { /^[a-z]/ } @words[5 .. $#words];
 select(undef, undef, undef, text("$pod/wait", 0));
 my $bytes = text("$pod/bytes", 0);

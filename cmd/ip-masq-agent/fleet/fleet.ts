@@ -1,7 +1,9 @@
 import { setMaxListeners } from 'node:events';
 import { parseAddress } from '../../../lib/cidr/address.ts';
+import { formatProblem } from '../../../lib/config/problem.ts';
 import { ask, inParallel, type Reply } from '../../../lib/fleet/ask.ts';
 import { type FleetNode, listNodes } from '../../../lib/fleet/nodes.ts';
+import { readFile } from '../../../lib/inputs/input.ts';
 import { quote } from '../../../lib/text/escape.ts';
 import type { Args } from '../command.ts';
 import type { FLEET_FLAGS } from '../command-flags.ts';
@@ -25,10 +27,11 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
     timeoutMs: flags.timeout,
     signal: stopSignal,
   };
+  const assertions = flags.expect === '' ? undefined : await assertionsIn(flags.expect);
   const nodes = await listNodes(kubectl, flags.selector, flags['node-selector']);
   const reports = new Map<string, NodeReport>();
   await inParallel(nodes, flags.parallel, async (node) => {
-    const report = reportOf(node, await ask(kubectl, node, words), SUMMARIES[name]);
+    const report = reportOf(node, await ask(kubectl, node, words, assertions), SUMMARIES[name]);
     reports.set(node.name, isText ? { ...report, answer: null } : report);
     showProgress(`${reports.size} of ${nodes.length}`);
   });
@@ -39,6 +42,13 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   return printResult(flags.output, worst(told), json, (paint) => groupsText(told, paint));
 }
 
+/** The text of the file, which is on this machine: each agent reads it from its standard input. */
+async function assertionsIn(path: string): Promise<string> {
+  const file = await readFile(path);
+  if ('text' in file) return file.text;
+  throw new UsageError(`--expect: ${formatProblem(file)}`);
+}
+
 /** The command for the agents, and its words. */
 function questionOf({ operands: [command = '', ...operands], flags }: Args<typeof FLEET_FLAGS>) {
   const names = Object.keys(SUMMARIES) as (keyof typeof SUMMARIES)[];
@@ -46,7 +56,15 @@ function questionOf({ operands: [command = '', ...operands], flags }: Args<typeo
   if (name === undefined)
     throw new UsageError(`fleet does not know ${quote(command)}: write one of ${names.join(', ')}`);
   if (flags.parallel === 0) throw new UsageError('--parallel=0 asks no node: write 1 or more');
-  const words = [name, ...(flags.live ? ['--live'] : []), '--output=json', ...operands];
+  const words = [
+    name,
+    ...(flags.live ? ['--live'] : []),
+    ...(flags.expect === '' ? [] : ['--expect=/dev/stdin']),
+    '--output=json',
+    ...operands,
+  ];
+  if (name !== 'check' && flags.expect !== '')
+    throw new UsageError(`fleet ${name} takes no --expect, which is for fleet check`);
   if (name !== 'explain' && (flags.live || operands.length > 0))
     throw new UsageError(`fleet ${name} takes no address and no --live, which are for fleet explain`);
   if (name === 'explain' && operands.length === 0)

@@ -1,7 +1,7 @@
 import type { Examination } from '../../../lib/doctor/examine.ts';
 import type { PortUse } from '../../../lib/flows/ports-in-use.ts';
 import { type AgentState, stateLines } from '../../../lib/status/status-json.ts';
-import { adviceText } from '../../../lib/text/advice.ts';
+import { type Advice, adviceText } from '../../../lib/text/advice.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
 import { counted, truncated } from '../../../lib/text/words.ts';
 import type { differenceJson, placeJson } from '../difference.ts';
@@ -38,6 +38,16 @@ interface Explanations {
 
 type Explanation = ReturnType<typeof explainedJson>;
 
+/** An item of the output of check. */
+interface Problem extends Advice {
+  readonly severity: string;
+  readonly at: {
+    readonly configFile?: string;
+    readonly line?: number | null;
+    readonly column?: number | null;
+  } | null;
+}
+
 const MOST_RANGES = 5;
 /** How many rules are shown: the last, because the first are the same in all nodes. */
 const MOST_RULES = 3;
@@ -47,7 +57,7 @@ const MOST_RULES = 3;
  *
  * @throws {TypeError} if it has not
  */
-export const SUMMARIES = { status, doctor, diff, explain, ports } as const;
+export const SUMMARIES = { status, doctor, check, diff, explain, ports } as const;
 
 function status(answer: object): Summary {
   const state = answer as AgentState;
@@ -63,6 +73,19 @@ function doctor(answer: object): Summary {
   const named = findings.map(({ kind, family }) => `${kind}${family === undefined ? '' : ` (${family})`}`);
   // Messages name addresses and interfaces of the node.
   return { lines: findings.map((one, at) => `${named[at]}: ${adviceText(one)}`), key: named.join('\n') };
+}
+
+function check(answer: object): Summary {
+  const { hash, problems } = answer as {
+    readonly hash: string | null;
+    readonly problems: readonly Problem[];
+  };
+  const told = problems.filter(({ severity }) => severity !== 'info');
+  const lines = told.map(({ at, severity, ...advice }) => {
+    const place = at?.configFile == null ? '' : `${at.configFile}:${at.line ?? 1}:${at.column ?? 1}: `;
+    return `${place}${severity}: ${adviceText(advice)}`;
+  });
+  return { lines: lines.length === 0 ? [`the config ${hash} has no problem`] : lines, hash };
 }
 
 function diff(answer: object): Summary {
