@@ -93,7 +93,7 @@ function exitCode(file: string, timeoutMs: number, { code, signal, killedFor }: 
     throw new DataplaneError(
       'refused',
       `${file} prints more than 32 MiB`,
-      'run it by hand on the node: is it a wrapper?',
+      'run it by hand on the node, because it may be a wrapper',
     );
   // Also after its time: if this process was stopped meanwhile, it has ended long ago.
   if (code !== null) return code;

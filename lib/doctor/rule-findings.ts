@@ -57,7 +57,7 @@ function deadAgentFindings({ used, others }: Survey): readonly Finding[] {
   const message =
     'the rules of the agent are there, but no agent runs on this node: they follow no change of the config, and nobody repairs them';
   const remedy =
-    "if they are of --once, this is as it must be: run it again after each change; else look at the node's pod of the DaemonSet: why does it not run? Only if the node is to have no rules, remove them: ip-masq-agent cleanup";
+    'if --once wrote them, this is expected: run it again after each change; otherwise find out why the DaemonSet has no running pod on this node; remove the rules only if the node should have none: ip-masq-agent cleanup';
   return [{ kind: 'no-agent', message, evidence, remedy }];
 }
 

@@ -164,7 +164,7 @@ export class FlowWatch {
   #noteZones(flows: number): void {
     const tell = () =>
       this.#notices.log.info(
-        `${counted(flows, 'connection')} of pods in a zone of conntrack, as Open vSwitch uses them: not counted among flows against the policy, nor deleted`,
+        `${counted(flows, 'connection')} of pods in a zone of conntrack, as Open vSwitch uses them; the agent neither counts these as flows against the policy nor deletes them`,
       );
     this.#notices.update('zones of conntrack', new Map(flows > 0 ? [['some', tell]] : []));
   }

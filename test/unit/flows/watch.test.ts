@@ -86,7 +86,7 @@ describe('a reading of conntrack', () => {
     ]);
     assert.match(
       String(lab.lines[1]?.['msg']),
-      /^1 connection of pods in a zone of conntrack.*: not counted.*, nor deleted$/,
+      /^1 connection of pods in a zone of conntrack.*neither counts .* nor deletes them$/,
     );
     assert.equal(lab.lines.length, 2);
     assert.deepEqual(lab.deleted, []);
