@@ -151,7 +151,6 @@ export const COMMANDS: Commands = {
         'see which nodes of a pool differ from the others, and how',
       'fleet explain --live 10.1.2.3': 'see what each node does with packets to the address',
       'fleet check --expect=assertions.txt': 'see on which nodes the config breaks an assertion of this file',
-      'fleet ports': 'see to which destinations ports run out first, on which nodes',
     },
     load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),
