@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { copyFile, readFile, rename, writeFile } from 'node:fs/promises';
+import { copyFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { it } from 'node:test';
 import { temporaryDirectory } from '../lab/volume.ts';
@@ -39,11 +39,4 @@ it('a running agent keeps its own parts if a new build replaces them', async () 
   });
   // After the sync it loads what removes leftovers.
   assert.equal((await agent.ended).code, 0, agent.log());
-});
-
-it('what each command loads is less than a tenth of the agent', async () => {
-  const bundle = await readFile(`${BINARY}.bundle`);
-  const { parts } = JSON.parse(bundle.toString('latin1', 8, 8 + Number(bundle.toString('latin1', 0, 8))));
-  const [, , , length] = parts.main;
-  assert.ok(length < bundle.length / 10, `${length} of ${bundle.length} bytes`);
 });

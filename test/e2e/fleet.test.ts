@@ -33,9 +33,6 @@ interface Behaviour {
   readonly refused?: boolean;
 }
 
-/** The default of --timeout: far longer than an answer takes here. */
-const TIMEOUT_S = 20;
-
 /** A node, and the status of its pod's container; no pod if that is absent. */
 interface Member {
   readonly name: string;
@@ -269,47 +266,29 @@ describe('fleet', () => {
     );
   });
 
-  it('shows its progress on a terminal, and only there', async () => {
-    const answers = await cluster('terminal', [good('a'), good('b')]);
-    const env = { PATH: `${join(dir, 'bin')}:/usr/bin:/bin`, KUBECTL_ANSWERS: answers, TERM: 'xterm' };
-    const args = ['-qec', `${node} ${plugin} status`, '/dev/null'];
-    const { stdout } = await ended(spawn('script', args, { env, stdio: ['ignore', 'pipe', 'pipe'] }));
-    assert.match(stdout, /\r\x1b\[K1 of 2\r\x1b\[K2 of 2\r\x1b\[K/);
-    assert.equal((await run(answers, 'status')).stderr, '');
-  });
-
-  it('asks 300 nodes, 16 at a time, and needs little memory', async (t) => {
+  it('asks 100 nodes, tells which do not answer in time or too much, and needs little memory', async (t) => {
     let longest = 0;
-    const members = Array.from({ length: 300 }, (_, index): Member => {
+    const members = Array.from({ length: 100 }, (_, index): Member => {
       const name = `node-${String(index).padStart(3, '0')}`;
-      // From 0.2 to 2 seconds, in an order without a pattern.
-      const wait = 0.2 + ((index * 7919) % 300) * 0.006;
-      if (index % 10 === 1 && index < 50) return running(name, { wait: 600 });
-      if (index % 60 === 2) return running(name, { wait, bytes: 10 * 2 ** 20 });
-      if (index % 60 === 3) return answering(name, 'doctor', 'Segmentation fault\n', { wait });
-      return good(name, wait);
+      if (index < 3) return running(name, { wait: 600 });
+      if (index < 5) return running(name, { bytes: 10 * 2 ** 20 });
+      if (index < 6) return answering(name, 'doctor', 'Segmentation fault\n');
+      return good(name);
     });
-    const waits = members.map(({ behaviour }) => Math.min(behaviour?.wait ?? 0, TIMEOUT_S));
     const answers = await cluster('large', members);
-    const begun = performance.now();
-    const child = start(answers, ['doctor']);
+    const child = start(answers, ['doctor', '--timeout=10s']);
     const result = ended(child);
     const timer = setInterval(() => {
       longest = Math.max(longest, peakOf(child.pid));
     }, 100);
     const { code, stdout } = await result;
     clearInterval(timer);
-    const took = (performance.now() - begun) / 1000;
-    const allowed = schedule(waits, 16);
-    t.diagnostic(
-      `${took.toFixed(1)} s: ${(took / allowed).toFixed(2)} times the ${allowed.toFixed(1)} s of 16 at a time`,
-    );
     t.diagnostic(`${longest} MB at the most`);
     assert.equal(code, 1);
-    assert.match(stdout, /^5 nodes: node-001, .*\n {2}no answer within 20 s\n/m);
-    assert.match(stdout, /^5 nodes: node-002, .*\n {2}the answer is longer than 1 MiB\n/m);
-    assert.match(stdout, /^5 nodes: node-003, .*\n {2}the answer is not a JSON object\n/m);
-    assert.match(stdout, /\n4 groups: 5 \+ 5 \+ 5 \+ 285 = 300 nodes\n$/);
+    assert.match(stdout, /^3 nodes: node-000, .*\n {2}no answer within 10 s\n/m);
+    assert.match(stdout, /^2 nodes: node-003, .*\n {2}the answer is longer than 1 MiB\n/m);
+    assert.match(stdout, /^1 node: node-005\n {2}the answer is not a JSON object\n/m);
+    assert.match(stdout, /\n4 groups: 1 \+ 2 \+ 3 \+ 94 = 100 nodes\n$/);
     assert.ok(longest > 0 && longest < 150, `${longest} MB`);
   });
 });
@@ -348,14 +327,4 @@ function peakOf(pid: number | undefined): number {
   } catch {
     return 0;
   }
-}
-
-/** How long these take, so many at a time, each as soon as there is room. */
-function schedule(seconds: readonly number[], parallel: number): number {
-  const free: number[] = Array.from({ length: parallel }, () => 0);
-  for (const one of seconds) {
-    const [first = 0] = free.sort((a, b) => a - b);
-    free[0] = first + one;
-  }
-  return Math.max(...free);
 }

@@ -4,11 +4,9 @@ import { writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
 import { setInUse, unnumbered } from '../lab/own-sets.ts';
-import { ProjectedVolume } from '../lab/volume.ts';
 import { answers, BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
@@ -92,32 +90,6 @@ describe('a fault of the node', () => {
     await agent.stop();
   });
 
-  it('that another file system is mounted over the config directory is noticed at the next reading', async () => {
-    await using node = await faultyNode('exec unshare --mount $AGENT "$@"');
-    const file = join(node.configDir, 'ip-masq-a');
-    await writeFile(file, inside('10.0.0.0/8'));
-    const agent = node.start(...NFT, '--resync-interval=1h');
-    await agent.logged(/rules added/);
-    const [, pid = ''] = await agent.logged(/"pid":(\d+)/);
-    const inMount = (script: string) =>
-      node.run(
-        'nsenter',
-        '--target',
-        pid,
-        '--mount',
-        'sh',
-        '-c',
-        `${script}; cat >${file} <<END\n${inside('10.0.0.0/8', '192.0.2.0/24')}END`,
-      );
-    await inMount(`mount -t tmpfs none ${node.configDir}`);
-    agent.kill('SIGHUP');
-    await agent.logged(/the config directory is another one now/);
-    await agent.logged(/192\.0\.2\.0/);
-    await inMount(`rm ${file}; echo >${node.configDir}/ip-masq-b 'nonMasqueradeCIDRs: [198.51.100.0/24]'`);
-    await agent.logged(/198\.51\.100\.0/);
-    await agent.stop();
-  });
-
   it('that sockets for routes are refused costs only the addresses of the node', async () => {
     await using node = await faultyNode(`exec perl ${REFUSE} ${ROUTE} ${ERRNO.EPERM} $AGENT "$@"`);
     await node.volume({ 'ip-masq-a': `${inside('10.0.0.0/8')}${ADDRESS}` });
@@ -174,21 +146,6 @@ describe('a fault of the node', () => {
     assert.equal(code, 3);
     assert.match((await node.run('cat', termination)).slice(0, 300), /1 error in the config/);
   });
-
-  it('that NODE_OPTIONS is replaced opens no debugger', async () => {
-    // As the image has them there, and not in the first line of the agent.
-    const files = 'ln -sf $AGENT.bundle $(dirname $AGENT)/koffi.node $DIR/';
-    const agentWithout =
-      'sed "1s/ --disable-sigusr1//" $AGENT >$DIR/ip-masq-agent; chmod +x $DIR/ip-masq-agent';
-    await using node = await faultyNode(`${files}; ${agentWithout}; exec $DIR/ip-masq-agent "$@"`);
-    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
-    const agent = node.start(...NFT);
-    await agent.logged(/rules added/);
-    agent.kill('SIGUSR1');
-    await delay(500);
-    await agent.stop();
-    assert.doesNotMatch(agent.log(), /Debugger/);
-  });
 });
 
 describe('more than the agent writes', () => {
@@ -228,23 +185,7 @@ describe('more than the agent writes', () => {
       assert.doesNotMatch(await node.run('nft', 'list', 'tables'), /ip ip-masq-agent/);
     });
 
-  it('does not end it within the memory of the default manifest: 100,000 elements', {
-    skip: WHY_NO_CGROUP,
-  }, async () => {
-    await using cgroup = await memoryCgroup(96 * 2 ** 20);
-    await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
-    await node.volume(Object.fromEntries([0, 1].map((half) => [`ip-masq-${half}`, listOf(half)])));
-    const large = ['--cidr-limit-max=100000', '--cidr-limit=50000'];
-    const args = ['--once', NFTABLES, `--config-dir=${node.configDir}`, ...large];
-    assert.equal((await node.box.run(BINARY, args)).code, 0);
-    const other = join(node.dir, 'other');
-    await ProjectedVolume.create(other, { 'ip-masq-a': inside('10.0.0.0/8') });
-    const { code, signal, stderr } = await node.agent('--once', NFTABLES, `--config-dir=${other}`);
-    assert.deepEqual([code, signal], [0, null], stderr);
-  });
-
   for (const [what, mode, count] of [
-    ['of the agent', 'nft', 30_000],
     ['of another program', 'nft', 65_535],
     ['of the agent', 'legacy', 30_000],
   ] as const)
@@ -277,12 +218,3 @@ describe('more than the agent writes', () => {
       t.diagnostic(`${((await cgroup.peak()) / 2 ** 20).toFixed(1)} MiB, ${await cgroup.kills()} kills`);
     });
 });
-
-/** One half of 100,000 CIDRs that are not next to each other. */
-function listOf(half: number): string {
-  const cidrs = Array.from(
-    { length: 50_000 },
-    (_, index) => `1${half}.${index >> 15}.${(index >> 7) & 255}.${(index & 127) * 2}/32`,
-  );
-  return inside(...cidrs);
-}

@@ -8,9 +8,6 @@ import { BINARY, besideAgent, createNode, inside, type NodeLab } from './support
 const RULES = [
   // coolsnowwolf/lede#3366, cloudnativelabs/kube-router#775: there it is the match set.
   ['-m mark --mark 0x5 -j ACCEPT', 'mark', 'libxt_mark.so'],
-  ['-p tcp -m multiport --dports 80,443 -j ACCEPT', 'multiport', 'libxt_multiport.so'],
-  // lakinduakash/linux-wifi-hotspot#168
-  ['-p tcp -m tcp --dport 80 -j RETURN', 'tcp', 'libxt_tcp.so'],
   ['-d 192.0.2.1/32 -j SNAT --to-source 192.0.2.7', 'SNAT', 'libxt_SNAT.so'],
 ] as const;
 
