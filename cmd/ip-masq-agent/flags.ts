@@ -45,7 +45,7 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
-    `if there is no config file: masquerade no traffic to these ranges either, besides RFC 1918: ${OTHER_RESERVED_RANGES.map(({ prefix }) => prefix.text).join(', ')}`,
+    `if there is no config file, do not masquerade traffic to these ranges either, besides RFC 1918: ${OTHER_RESERVED_RANGES.map(({ prefix }) => prefix.text).join(', ')}`,
   ),
   'enable-ipv6': policy(boolean, 'false', 'keep rules for IPv6 too'),
   'enable-ipv4': policy(
@@ -61,7 +61,7 @@ export const FLAGS = {
   'random-fully': dataplane(
     protocols,
     'true',
-    'choose the source ports of masqueraded connections at random. A list such as tcp,sctp limits that to these protocols: connections of other protocols keep their ports if possible, as STUN and WebRTC over UDP need it',
+    'choose the source ports of masqueraded connections at random. A list such as tcp,sctp limits that to these protocols: connections of other protocols keep their ports if possible, which STUN and WebRTC over UDP need',
   ),
   'to-ports': dataplane(
     portRanges,
