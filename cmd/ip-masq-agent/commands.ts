@@ -155,7 +155,7 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./fleet/fleet.ts')).fleet,
   }),
   version: command({
-    summary: 'print the version, and the versions of the installed tools',
+    summary: 'print the version',
     own: OUTPUT_FLAGS,
     examples: {
       version: 'for a bug report',

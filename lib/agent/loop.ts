@@ -173,7 +173,7 @@ function keepRules(
   { agent, notices: { log } }: Running,
   failure: unknown,
 ): Pick<Round, 'syncs' | 'inSync' | 'failure'> {
-  if (!(failure instanceof DataplaneError) || failure.failure !== 'unreadable') throw failure;
+  if (!(failure instanceof DataplaneError) || failure.failure !== 'blocked') throw failure;
   const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
   if (agent.state.outOfSync.why !== why) log.error(why);
   const endedAt = performance.now();

@@ -58,15 +58,11 @@ export async function removeRules(
   options: RetryOptions,
   isDry = false,
 ): Promise<{ readonly rules: readonly string[] | undefined; readonly undeletable: readonly string[] }> {
-  let rewrite = false;
   return retrying(async () => {
-    const observed = await dataplane.observe(family, rewrite);
+    const observed = await dataplane.observe(family);
     const plan = observed.planRemoval();
     if (isDry) return { rules: plan?.current, undeletable: [] };
-    await plan?.apply().catch((error: unknown) => {
-      rewrite = true;
-      throw error;
-    });
+    await plan?.apply();
     const undeletable = observed.describeUndeletable();
     const isGone = undeletable.length === 0 || plan?.current.length !== 0;
     return { rules: isGone ? plan?.current : undefined, undeletable };

@@ -24,7 +24,6 @@ export class Sync {
   /** What could not be deleted after a change, in words. */
   readonly undeletable = new Map<Family, readonly string[]>();
   readonly #options: SyncOptions;
-  readonly #refused = new Set<Family>();
 
   constructor(options: SyncOptions) {
     this.#options = options;
@@ -57,7 +56,7 @@ export class Sync {
     return all(
       policies.map(async (policy) => {
         const { family } = policy;
-        const observed = await dataplane.observe(family, this.#refused.has(family));
+        const observed = await dataplane.observe(family);
         return { family, policy, observed, plan: observed.plan(policy) };
       }),
     );
@@ -77,12 +76,7 @@ export class Sync {
     const { plan } = change;
     if (!this.changes.has(plan.family)) this.changes.set(plan.family, change);
     this.#options.onApply(plan);
-    try {
-      await plan.apply();
-    } catch (error) {
-      this.#refused.add(plan.family);
-      throw error;
-    }
+    await plan.apply();
   }
 
   /** The policy that this process has applied last in this dataplane. */

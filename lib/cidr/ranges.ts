@@ -1,5 +1,5 @@
 import { partitionPoint } from '../text/partition-point.ts';
-import { ADDRESS_BITS, type Family, familyOf, formatAddress, parseAddress } from './address.ts';
+import { ADDRESS_BITS, type Family, formatAddress } from './address.ts';
 import { type Prefix, prefixAt } from './prefix.ts';
 
 /** Consecutive addresses, both ends included. */
@@ -57,21 +57,6 @@ function hostBitsOf({ first, last }: Range): number | undefined {
   const size = last - first + 1n;
   const bits = size.toString(2).length - 1;
   return size === 1n << BigInt(bits) && first % size === 0n ? bits : undefined;
-}
-
-/** Reads an address, a prefix, or two addresses with a dash between them; undefined for any other text. */
-export function parseRange(text: string): Range | undefined {
-  const [, start = '', mark, rest = ''] = /^([^/-]+)(?:([/-])(.+))?$/.exec(text) ?? [];
-  const first = parseAddress(start)?.value;
-  const family = familyOf(start);
-  if (first === undefined || family === undefined) return undefined;
-  if (mark === undefined) return { first, last: first };
-  if (mark === '-') {
-    const last = parseAddress(rest)?.value;
-    return last === undefined || familyOf(rest) !== family ? undefined : { first, last };
-  }
-  if (!/^\d{1,3}$/.test(rest) || Number(rest) > ADDRESS_BITS[family]) return undefined;
-  return rangeOf({ family, address: first, length: Number(rest) });
 }
 
 /** How many addresses are in the ranges, which do not overlap. */

@@ -24,12 +24,8 @@ export interface Dataplane {
   readonly iptables: IptablesCommands | undefined;
   /** How many rules, or elements of sets, hold the policy in the kernel. */
   ruleCount(policy: Policy): number;
-  /**
-   * Observes the agent's rules of one family.
-   *
-   * @param rewrite after a change that has failed: reads everything that may be the reason
-   */
-  observe(family: Family, rewrite?: boolean): Promise<Observed>;
+  /** Observes the agent's rules of one family. */
+  observe(family: Family): Promise<Observed>;
   /**
    * Reads the counts of a policy's rules, or elements of sets, in the kernel. Those that say the same of one config file, and those
    * without an entry, begin again together.

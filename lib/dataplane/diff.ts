@@ -1,4 +1,3 @@
-import { partitionPoint } from '../text/partition-point.ts';
 import { type Plan, type PlannedRule, unplanned } from './dataplane.ts';
 
 export interface DiffLine {
@@ -6,53 +5,28 @@ export interface DiffLine {
   readonly rule: PlannedRule;
 }
 
-/**
- * The difference between the rules in the kernel and those of a plan, in the order of the plan. If rules change their
- * order, as few as possible are shown as removed and added.
- */
+/** The difference between the rules in the kernel and those of a plan, in the order of the plan. */
 export function diffOf({ current, wanted }: Pick<Plan, 'current' | 'wanted'>): readonly DiffLine[] {
-  const common = longestCommon(current, wanted);
+  const positions = new Map(current.map((text, index) => [text, index]));
   const lines: DiffLine[] = [];
-  let [from, to] = [0, 0];
+  let from = 0;
+  let added: DiffLine[] = [];
   // Between two rules that stay, the removed rules come before the added ones.
-  for (const end of [...common, { from: current.length, to: wanted.length }]) {
-    for (const text of current.slice(from, end.from))
-      lines.push({ change: 'removed', rule: unplanned(text) });
-    for (const rule of wanted.slice(to, end.to)) lines.push({ change: 'added', rule });
-    const rule = wanted[end.to];
-    if (rule !== undefined) lines.push({ change: 'kept', rule });
-    [from, to] = [end.from + 1, end.to + 1];
+  const endStretch = (end: number) => {
+    const removed = current
+      .slice(from, end)
+      .map((text) => ({ change: 'removed', rule: unplanned(text) }) as const);
+    lines.push(...removed, ...added);
+    [from, added] = [end + 1, []];
+  };
+  for (const rule of wanted) {
+    const position = positions.get(rule.text) ?? -1;
+    if (position < from) added.push({ change: 'added', rule });
+    else {
+      endStretch(position);
+      lines.push({ change: 'kept', rule });
+    }
   }
+  endStretch(current.length);
   return lines;
-}
-
-function longestCommon(current: readonly string[], wanted: readonly PlannedRule[]): readonly Pair[] {
-  const slots = new Map<string, number[]>();
-  for (const [index, { text }] of wanted.entries()) slots.set(text, [...(slots.get(text) ?? []), index]);
-  const pairs = current.flatMap((text, from) => {
-    const to = slots.get(text)?.shift();
-    return to === undefined ? [] : [{ from, to }];
-  });
-  return longestAscending(pairs);
-}
-
-/** A rule's index among the current and among the wanted rules. */
-interface Pair {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** The longest part of the list in which `to` ascends (patience sorting). */
-function longestAscending(pairs: readonly Pair[]): readonly Pair[] {
-  interface Chain extends Pair {
-    readonly before: Chain | undefined;
-  }
-  const ends: Chain[] = [];
-  for (const pair of pairs) {
-    const slot = partitionPoint(ends, ({ to }) => to < pair.to);
-    ends[slot] = { ...pair, before: ends[slot - 1] };
-  }
-  const longest: Pair[] = [];
-  for (let end = ends.at(-1); end !== undefined; end = end.before) longest.push(end);
-  return longest.reverse();
 }

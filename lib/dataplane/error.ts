@@ -9,8 +9,8 @@ import type { Advice } from '../text/advice.ts';
  * - `missing`: the tool is not installed, or too old.
  * - `unsupported`: the kernel is built without this kind of rules.
  * - `denied`: this process lacks a permission.
- * - `unusable`: another program has made the table so that rules in it cannot have their effect.
- * - `unreadable`: another program's rules keep a tool from telling what is there; the rules stay as they are.
+ * - `blocked`: what another program has made of a table keeps the agent from reading or writing its rules, or these from having
+ *   their effect; the rules stay as they are, and the agent tries again.
  * - `refused`: the kernel or the tool refused for another reason.
  */
 type DataplaneFailure =
@@ -20,8 +20,7 @@ type DataplaneFailure =
   | 'missing'
   | 'unsupported'
   | 'denied'
-  | 'unusable'
-  | 'unreadable'
+  | 'blocked'
   | 'refused';
 
 /** The kernel could not be read or changed. A failed operation changes nothing. */

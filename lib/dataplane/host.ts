@@ -11,7 +11,7 @@ export interface Host {
   /**
    * Runs a tool without a shell and waits for its end. An exit code other than 0 is not an error here.
    *
-   * @param mostBytes a tool that prints more is killed, and what it has printed until then is the result; without it, an error
+   * @param mostBytes a tool that prints more is killed, and what it has printed until then is the result
    * @throws {DataplaneError} `missing` if there is no such tool, `exhausted` if it cannot be started or is killed, `refused` if it does not
    * end in time
    */
@@ -64,9 +64,7 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
         const end = await endOf(child, timeoutMs, mostBytes ?? MAX_OUTPUT_BYTES);
         if (CRASHES.includes(end.signal ?? ''))
           return { ...end, code: CRASHED, stderr: `${end.stderr}${crashText(end.signal)}` };
-        return end.killedFor === 'output' && mostBytes !== undefined
-          ? { ...end, code: 0, isCut: true }
-          : { ...end, code: exitCode(file, timeoutMs, end) };
+        return end.isCut ? { ...end, code: 0 } : { ...end, code: exitCode(file, timeoutMs, end) };
       } catch (error) {
         throw error instanceof DataplaneError ? error : spawnError(file, error);
       }
@@ -84,20 +82,14 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
 interface ToolEnd extends Omit<ToolResult, 'code'> {
   readonly code: number | null;
   readonly signal: string | null;
-  readonly killedFor: 'time' | 'output' | undefined;
+  readonly isLate: boolean;
 }
 
 /** @throws {DataplaneError} if it has none */
-function exitCode(file: string, timeoutMs: number, { code, signal, killedFor }: ToolEnd): number {
-  if (killedFor === 'output')
-    throw new DataplaneError(
-      'refused',
-      `${file} prints more than 32 MiB`,
-      'run it by hand on the node, because it may be a wrapper',
-    );
+function exitCode(file: string, timeoutMs: number, { code, signal, isLate }: ToolEnd): number {
   // Also after its time: if this process was stopped meanwhile, it has ended long ago.
   if (code !== null) return code;
-  if (killedFor === 'time')
+  if (isLate)
     throw new DataplaneError(
       'refused',
       `${file} did not end within ${timeoutMs} ms`,
@@ -110,18 +102,13 @@ function exitCode(file: string, timeoutMs: number, { code, signal, killedFor }: 
 /** Waits for the end of a tool that leads a process group, in which are also the processes that it has started. */
 async function endOf(child: ChildProcess, timeoutMs: number, mostBytes: number): Promise<ToolEnd> {
   const { promise, resolve, reject } = Promise.withResolvers<Pick<ToolEnd, 'code' | 'signal'>>();
-  let killedFor: ToolEnd['killedFor'];
-  const kill = (reason: 'time' | 'output'): void => {
-    killedFor ??= reason;
-    killTool(child.pid);
-  };
-  let length = 0;
+  let [length, isLate] = [0, false];
   const collect = (stream: Readable | null): readonly Buffer[] => {
     const chunks: Buffer[] = [];
     stream?.on('data', (chunk: Buffer) => {
       length += chunk.length;
       if (length <= mostBytes) chunks.push(chunk);
-      else kill('output');
+      else killTool(child.pid);
     });
     return chunks;
   };
@@ -134,13 +121,15 @@ async function endOf(child: ChildProcess, timeoutMs: number, mostBytes: number):
     resolve({ code, signal });
   });
   let timer = setTimeout(() => {
-    kill('time');
+    isLate = true;
+    killTool(child.pid);
     // A process that has left the group may keep the output open, and a system call may not be interrupted.
     timer = setTimeout(() => resolve({ code: null, signal: null }), KILL_MS);
   }, timeoutMs);
   try {
     const end = await promise;
-    return { ...end, killedFor, stdout: `${Buffer.concat(stdout)}`, stderr: `${Buffer.concat(stderr)}` };
+    const texts = { stdout: `${Buffer.concat(stdout)}`, stderr: `${Buffer.concat(stderr)}` };
+    return { ...end, ...texts, isCut: length > mostBytes, isLate };
   } finally {
     clearTimeout(timer);
     child.stdout?.destroy();

@@ -1,8 +1,8 @@
 import { type Address, formatAddress } from '../cidr/address.ts';
-import { isIn, sameRanges } from '../cidr/ranges.ts';
+import { isIn } from '../cidr/ranges.ts';
 import { describeChanges, type VerdictChanges } from '../policy/changes.ts';
 import type { Policy } from '../policy/policy.ts';
-import { pairVerdicts, type VerdictRange, verdictsOf } from '../policy/verdicts.ts';
+import { uniformVerdicts, verdictsOf } from '../policy/verdicts.ts';
 import type { KernelVerdict, KernelVerdicts } from './dataplane.ts';
 
 /**
@@ -35,17 +35,9 @@ export function describeKernelChange(before: KernelVerdicts, after: Policy): Ver
   return { summary: 'the agent had no rules before', lines: [], hadNoEffect: true };
 }
 
-/** What the rules of two dataplanes do together: a packet is masqueraded if either masquerades it. */
+/** What the rules of two dataplanes do together: it is only told if one of them has none. */
 export function together(a: KernelVerdicts, b: KernelVerdicts): KernelVerdicts {
   if (a.state !== 'applied' || b.state !== 'applied') return a.state === 'applied' ? a : b;
-  const isSameSource = sameRanges(a.from?.ranges, b.from?.ranges);
-  const ranges = Array.from(pairVerdicts(a, b), ({ first, last, before, after }): VerdictRange => {
-    // It depends on where the packet comes from.
-    if (!isSameSource && (before.verdict !== 'not_masqueraded' || after.verdict !== 'not_masqueraded'))
-      return { first, last, verdict: undefined, kernelRule: before.kernelRule ?? after.kernelRule };
-    const masquerades = [before, after].find(({ verdict }) => verdict === 'masqueraded');
-    const decides = masquerades ?? (before.verdict === undefined ? before : after);
-    return { ...decides, first, last };
-  });
-  return { state: 'applied', family: a.family, from: isSameSource ? a.from : undefined, ranges };
+  const kernelRule = 'rules of the agent in two places, of which any can masquerade';
+  return { state: 'applied', ...uniformVerdicts(a.family, { verdict: undefined, kernelRule }) };
 }

@@ -1,3 +1,4 @@
+import type { Family } from '../cidr/address.ts';
 import type { ChainName } from '../netlink/change.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { NfTables } from '../netlink/nf-tables.ts';
@@ -72,17 +73,12 @@ export class Netlink {
   }
 
   /**
-   * Reads rules, and the generation of nf_tables before: of each later change an event tells.
+   * The generation of nf_tables: of each later change an event tells.
    *
    * @throws {NetlinkError}
    */
-  async read<Found>(
-    read: (requests: Requests, generation: number) => Promise<Found>,
-  ): Promise<{ readonly found: Found; readonly generation: number }> {
-    return await this.use(async (requests) => {
-      const { id: generation } = await requests.generation();
-      return { found: await read(requests, generation), generation };
-    });
+  async generation(): Promise<number> {
+    return await this.use(async (requests) => (await requests.generation()).id);
   }
 
   /**
@@ -147,4 +143,26 @@ export function whyNoNetlink(netlink: Netlink | undefined): string {
 /** For whoever can do without netlink: no answer in place of a failure. Throws every other error. */
 export function noAnswer(error: unknown): undefined {
   if (!(error instanceof NetlinkError)) throw error;
+}
+
+interface Reading<Found> {
+  readonly found: Found;
+  /** The generation of nf_tables before; undefined if it is unknown. */
+  readonly generation: number | undefined;
+}
+
+/** Reads a family again only if anything in nf_tables has changed: an unchanged generation means unchanged rules. */
+export function readIfChanged<Found>(
+  generationNow: () => Promise<number | undefined>,
+  read: (family: Family, generation: number | undefined) => Promise<Found>,
+): (family: Family) => Promise<Reading<Found>> {
+  const last = new Map<Family, Reading<Found>>();
+  return async (family) => {
+    const generation = await generationNow();
+    const known = last.get(family);
+    if (generation !== undefined && known?.generation === generation) return known;
+    const reading = { found: await read(family, generation), generation };
+    last.set(family, reading);
+    return reading;
+  };
 }

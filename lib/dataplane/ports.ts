@@ -96,15 +96,10 @@ export const TAKEN_PORTS: readonly (PortRange & {
 export function takenAdvice(ranges: readonly PortRange[], taken: typeof TAKEN_PORTS): Advice | undefined {
   const held = taken.filter((one) => ranges.some((range) => overlap(range, one)));
   if (held.length === 0) return undefined;
-  const names = held.map((one) => `${rangeText(one)} (${one.of})`).join(', ');
-  const left = held.reduce<readonly PortRange[]>(
-    (rest, one) => rest.flatMap((range) => without(range, one)),
-    ranges,
-  );
+  const names = held.map((one) => `${portsText(one)} (${one.of})`).join(', ');
   return {
     message: `--to-ports holds ${names}: answers to masqueraded connections that get such a port are lost`,
-    remedy:
-      left.length === 0 ? 'use other ports' : `leave them out: --to-ports=${left.map(rangeText).join(',')}`,
+    remedy: 'leave these ports out',
   };
 }
 
@@ -112,13 +107,7 @@ function overlap(a: PortRange, b: PortRange): boolean {
   return a.first <= b.last && b.first <= a.last;
 }
 
-function without({ first, last }: PortRange, taken: PortRange): readonly PortRange[] {
-  return [
-    { first, last: Math.min(last, taken.first - 1) },
-    { first: Math.max(first, taken.last + 1), last },
-  ].filter((range) => range.first <= range.last);
-}
-
-function rangeText({ first, last }: PortRange): string {
+/** Ports as iptables and nft print them. */
+export function portsText({ first, last }: PortRange): string {
   return first === last ? String(first) : `${first}-${last}`;
 }

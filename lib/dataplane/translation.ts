@@ -1,16 +1,11 @@
 import { type Address, formatAddress, parseAddress } from '../cidr/address.ts';
-import type { PortRange } from './ports.ts';
+import { type PortRange, portsText } from './ports.ts';
 
 /** The address and ports that packets leave with, as iptables(8) and nft(8) print them: `[2001:db8::1]:1024-2047`. */
 export function translationText(address: Address, ports: PortRange | undefined): string {
   const text = formatAddress(address);
   if (ports === undefined) return text;
   return `${address.family === 'IPv6' ? `[${text}]` : text}:${portsText(ports)}`;
-}
-
-/** The ports as both tools print them. */
-export function portsText({ first, last }: PortRange): string {
-  return first === last ? `${first}` : `${first}-${last}`;
 }
 
 /** The canonical address in such a text; undefined if it is another text, such as a range of addresses. */

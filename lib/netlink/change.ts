@@ -36,8 +36,7 @@ export type Change =
   | (TableName & { readonly kind: 'delete table' | 'flush table' })
   /** A set of intervals of addresses. */
   | (SetName & { readonly kind: 'add set'; readonly counts: boolean; readonly comment: string })
-  /** Flushing deletes the elements. */
-  | (SetName & { readonly kind: 'delete set' | 'flush set' })
+  | (SetName & { readonly kind: 'delete set' })
   | ElementChange
   | (ChainName & { readonly kind: 'add chain'; readonly hook: Hook; readonly comment: string })
   | (ChainName & { readonly kind: 'delete chain' })
@@ -76,7 +75,6 @@ const REQUESTS = {
   'flush table': { type: NFT_MSG.deleteRule, flags: NLM_F.none },
   'add set': { type: NFT_MSG.newSet, flags: NLM_F.createExclusive },
   'delete set': { type: NFT_MSG.deleteSet, flags: NLM_F.none },
-  'flush set': { type: NFT_MSG.deleteSetElement, flags: NLM_F.none },
   'add elements': { type: NFT_MSG.newSetElement, flags: NLM_F.createExclusive },
   'add chain': { type: NFT_MSG.newChain, flags: NLM_F.createExclusive },
   'delete chain': { type: NFT_MSG.deleteChain, flags: NLM_F.none },
@@ -115,7 +113,6 @@ function contentOf(change: Change): readonly Buffer[] {
         ...(change.counts ? [writeExpression({ name: 'counter' }, NFTA.set.expression)] : []),
       ];
     case 'delete set':
-    case 'flush set':
       return [attribute(NFTA.set.name, change.set)];
     case 'add elements':
       return [

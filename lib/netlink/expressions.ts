@@ -64,10 +64,6 @@ const LAYOUTS = {
     base: [2, 'u32'],
     offset: [3, 'u32'],
     length: [4, 'u32'],
-    from: [5, 'u32'],
-    checksum: [6, 'u32'],
-    checksumOffset: [7, 'u32'],
-    checksumFlags: [8, 'u32'],
   },
   target: { extension: [1, 'text'], revision: [2, 'u32'], info: [3, 'bytes'] },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Field>>>>;
@@ -159,25 +155,9 @@ export function readExpression(payload: Span): Expression {
   return values as unknown as KnownExpression;
 }
 
-/** Expressions by their bytes, at most so many: comments differ in each rule. */
-export type KnownBytes = Map<string, Expression>;
-const MOST_KNOWN = 1_000;
-
-/**
- * The expressions in NFTA_RULE_EXPRESSIONS.
- *
- * @param known those of other rules: most are in thousands of rules, and are read once
- */
-export function readExpressions(
-  list: Span | undefined,
-  known: KnownBytes = new Map(),
-): readonly Expression[] {
-  return attributesIn(list).map((one) => {
-    const bytes = one.bytes.toString('latin1', one.start, one.end);
-    const expression = known.get(bytes) ?? readExpression(one);
-    if (known.size < MOST_KNOWN) known.set(bytes, expression);
-    return expression;
-  });
+/** The expressions in NFTA_RULE_EXPRESSIONS. */
+export function readExpressions(list: Span | undefined): readonly Expression[] {
+  return attributesIn(list).map(readExpression);
 }
 
 /** NFTA_LIST_ELEM with an expression; `type` is another attribute that holds one. */

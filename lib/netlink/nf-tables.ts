@@ -10,7 +10,6 @@ import {
 import { Connection } from './connection.ts';
 import { type Elements, isEnd, joinElements, readElements } from './elements.ts';
 import { malformed, NetlinkError } from './error.ts';
-import type { KnownBytes } from './expressions.ts';
 import {
   attribute,
   type Message,
@@ -148,12 +147,11 @@ export class NfTables implements Disposable {
     mostBytes: number | undefined,
     visit: (rule: RuleReply) => void,
   ): Promise<void> {
-    const known: KnownBytes = new Map();
     let bytes = 0;
     await this.#ask(kind, name, name.chain, (reply) => {
       bytes += reply.payload.end - reply.payload.start;
       if (mostBytes !== undefined && bytes > mostBytes) throw above(`${mostBytes} bytes of rules`);
-      visit(readRule(reply, known));
+      visit(readRule(reply));
     });
   }
 

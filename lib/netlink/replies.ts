@@ -1,10 +1,4 @@
-import {
-  type Expression,
-  type KnownBytes,
-  packetsIn,
-  readExpression,
-  readExpressions,
-} from './expressions.ts';
+import { type Expression, packetsIn, readExpression, readExpressions } from './expressions.ts';
 import {
   attributesOf,
   find,
@@ -183,9 +177,9 @@ export function readObject(message: Message): ObjectReply {
 }
 
 /** Reads NFT_MSG_NEWRULE. */
-export function readRule(message: Message, known?: KnownBytes): RuleReply {
+export function readRule(message: Message): RuleReply {
   const attributes = attributesOf(message);
-  const expressions = readExpressions(find(attributes, NFTA.rule.expressions), known);
+  const expressions = readExpressions(find(attributes, NFTA.rule.expressions));
   return {
     chain: text(find(attributes, NFTA.rule.chain)),
     expressions,

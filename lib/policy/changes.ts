@@ -12,7 +12,7 @@ import {
   sizeOf,
 } from '../cidr/ranges.ts';
 import { printable } from '../text/escape.ts';
-import { counted, countedAddresses, truncated } from '../text/words.ts';
+import { counted, countedAddresses, truncated, truncatedText } from '../text/words.ts';
 import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
 import { type ChangedRange, pairVerdicts, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
 
@@ -107,7 +107,9 @@ export function describeChanges(before: Verdicts, after: Verdicts): VerdictChang
   const known = sizeOf(changes) - sizeOf(unknown);
   const clauses = [
     ...(known > 0n ? [`the verdict changes for ${countedAddresses(known)}`] : []),
-    ...(unknown.length > 0 ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} cannot be told`] : []),
+    ...(unknown.length > 0
+      ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} cannot be told${reasonOf(unknown)}`]
+      : []),
     ...sources.clauses,
   ];
   const lines = listed(changes, (change) => changeLine(family, change));
@@ -145,14 +147,21 @@ const MAX_LINES = 20;
 const MAX_RULE = 400;
 
 function changeLine(family: Family, { before, after, ...range }: ChangedRange): string {
-  const reason =
-    before.verdict === undefined && before.kernelRule !== undefined ? ` (${shorten(before.kernelRule)})` : '';
-  return `${formatRange(family, range)}: ${verdictText(before)}${reason} → ${verdictText(after)}`;
+  return `${formatRange(family, range)}: ${verdictText(before)} → ${verdictText(after)}`;
 }
 
 function verdictText({ verdict, as }: VerdictRange): string {
   return verdict === undefined ? 'cannot be told' : outcomeText(verdict, as);
 }
+
+/** The rules because of which it cannot be told: each once, and not with each range. */
+function reasonOf(changes: readonly ChangedRange[]): string {
+  const rules = [...new Set(changes.flatMap(({ before }) => before.kernelRule ?? []))];
+  if (rules.length === 0) return '';
+  return ` because of ${truncatedText(rules, MAX_RULES, (rule) => printable(shorten(rule)))}`;
+}
+
+const MAX_RULES = 3;
 
 function shorten(text: string): string {
   return text.length > MAX_RULE ? `${text.slice(0, MAX_RULE)}…` : text;

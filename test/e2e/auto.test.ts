@@ -79,18 +79,21 @@ describe('the agent with --backend=auto', () => {
     assert.equal((await node.agent('diff')).code, 0);
   });
 
-  it('ends with a message if another program has made nat useless, and does not take nftables for it', async () => {
+  it('writes nothing and is not ready while another program has made nat useless, and does not take nftables for it', async () => {
     await using node = await createNode();
     const agent = node.start(SERVED);
     await agent.logged(/using iptables/);
     await agent.logged(/http:/);
     await node.nft('add table ip nat { flags dormant; }');
-    await agent.logged(/"fatal",.*the table ip nat is dormant: .*wake the table up/);
-    const { code, stderr } = await node.agent('--once');
-    assert.equal(code, 1);
-    assert.match(stderr, /"fatal",.*the table ip nat is dormant: .*use --backend=nftables/);
+    await agent.logged(
+      /"error",.*the table ip nat is dormant: .*the rules stay as they are; .*wake the table up/,
+    );
+    await answers(node, '/readyz', /^503 .*dormant/);
     assert.match((await node.agent('doctor')).stdout, /kernel-refused \(IPv4\): the table ip nat is dormant/);
+    await node.nft('add table ip nat');
+    await answers(node, '/readyz', /^200 /);
     assert.doesNotMatch(await node.nft('list tables'), /ip-masq-agent/);
+    await agent.stop();
   });
 
   it('keeps the old rules, is not ready, and says why, while iptables cannot tell whether they are in use', async () => {

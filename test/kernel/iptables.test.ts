@@ -221,7 +221,7 @@ forEachMode((makeLab, family, mode) => {
       await succeed(lab.box.run('nft', native));
       const before = await listed();
       const said = {
-        failure: 'unreadable',
+        failure: 'blocked',
         isRetryable: false,
         message: /neither list POSTROUTING of nat.*: \S/,
         remedy: /--backend=nftables/,

@@ -44,7 +44,7 @@ describe('a table nat that another program has changed', () => {
       lab.sync(policy).then(
         () => assert.fail('the rules were written'),
         (error: unknown) => {
-          assert.ok(error instanceof DataplaneError && error.failure === 'unusable', String(error));
+          assert.ok(error instanceof DataplaneError && error.failure === 'blocked', String(error));
           return error;
         },
       );

@@ -148,13 +148,13 @@ export async function syncOnce(dataplane: Dataplane, policy: Policy): Promise<Pl
   return plan;
 }
 
-/** As the agent syncs: after a failure it reads everything, and tries again. */
+/** As the agent syncs: after a failure it tries again. */
 export async function sync(dataplane: Dataplane, policy: Policy): Promise<void> {
   try {
     await syncOnce(dataplane, policy);
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
-    await (await dataplane.observe(policy.family, true)).plan(policy)?.apply();
+    await syncOnce(dataplane, policy);
   }
 }
 

@@ -69,8 +69,12 @@ const netlink: Netlink = {
       return { first: 2n * BigInt(index), last: 2n * BigInt(index) };
     });
     const set = { family: 'IPv4', table: 't', set: 's' } as const;
+    const anew = [
+      { kind: 'delete set', ...set },
+      { kind: 'add set', ...set, counts: false, comment: '' },
+    ] as const;
     for (let time = 0; time < times; time += 1)
-      await tables.commit(time % 2 === 0 ? addElements(set, ranges) : [{ kind: 'flush set', ...set }]);
+      await tables.commit(time % 2 === 0 ? addElements(set, ranges) : anew);
     const told: Events<TableChange>[] = [];
     for await (const events of watch) {
       told.push(events);

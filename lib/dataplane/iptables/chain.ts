@@ -10,9 +10,9 @@ import {
 } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
-import { portRules } from '../ports.ts';
+import { portRules, portsText } from '../ports.ts';
 import { renderedOnce } from '../rendered.ts';
-import { portsText, translationText } from '../translation.ts';
+import { translationText } from '../translation.ts';
 
 export interface ChainRule {
   readonly chain: string;
@@ -204,18 +204,9 @@ export const OLDER_AGENT_REMEDY =
 
 const SECOND = '-FROM';
 
-/** The name of the second chain. If the first one is too long to be its beginning, a hash stands for what is left out. */
+/** The name of the second chain. */
 export function secondChain(chain: string): string {
-  if (chain.length + SECOND.length <= MAX_CHAIN_LENGTH) return `${chain}${SECOND}`;
-  const hash = hashOf(chain);
-  return `${chain.slice(0, MAX_CHAIN_LENGTH - SECOND.length - hash.length - 1)}-${hash}${SECOND}`;
-}
-
-/** FNV-1a of 32 bits, in hexadecimal digits. */
-function hashOf(text: string): string {
-  let hash = 0x811c9dc5;
-  for (const char of text) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
-  return (hash >>> 0).toString(16).padStart(8, '0');
+  return `${chain.slice(0, MAX_CHAIN_LENGTH - SECOND.length)}${SECOND}`;
 }
 
 /** Whether the agent's chain may have this name: none of iptables, kubelet and kube-proxy, and none of a second chain. */

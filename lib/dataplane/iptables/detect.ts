@@ -1,7 +1,6 @@
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
-import { isOlder } from '../versions.ts';
 import { inTurns, legacyTables } from './legacy.ts';
 import { createTool, type Tool, type ToolVersion, toolVersion } from './tool.ts';
 
@@ -16,7 +15,7 @@ export interface Detected extends IptablesCommand {
 }
 
 /** The first version in which iptables-restore has --wait, and MASQUERADE has --random-fully. */
-const OLDEST_VERSION = [1, 6, 2];
+const OLDEST_VERSION = '1.6.2';
 
 /** Chains in `mangle` by which kubelet shows other programs its mode; see Kubernetes KEP-3178. */
 const KUBELET_CHAINS = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
@@ -42,7 +41,10 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   }
   const nftTool = createTool(host, 'IPv4', nft.suffix);
   try {
-    const nftChain = await kubeletChain((chain) => hasNftChain(host, nftTool, chain));
+    const nftChain = await kubeletChain(async (chain) => {
+      const asked = await host.netlink?.has({ family: 'IPv4', table: 'mangle', chain });
+      return asked ?? (await nftTool.has('mangle', chain));
+    });
     if (nftChain !== undefined) return found(nft, `kubelet keeps ${nftChain} in this mode`);
   } catch (error) {
     return withoutNft(host, error);
@@ -104,19 +106,14 @@ async function lookFor(host: Host, mode: IptablesMode): Search {
 
 function found(command: IptablesCommand, reason: string): Detected {
   const { version } = command;
-  if (!isOlder(version, OLDEST_VERSION)) return { ...command, reason };
-  const remedy = `install iptables ${OLDEST_VERSION.join('.')} or newer`;
+  if (version.localeCompare(OLDEST_VERSION, 'en', { numeric: true }) >= 0) return { ...command, reason };
+  const remedy = `install iptables ${OLDEST_VERSION} or newer`;
   throw new DataplaneError('missing', `iptables ${version} is too old`, remedy);
 }
 
 async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<string | undefined> {
   const present = await Promise.all(KUBELET_CHAINS.map(has));
   return KUBELET_CHAINS.find((_, index) => present[index]);
-}
-
-async function hasNftChain({ netlink }: Host, tool: Tool, chain: string): Promise<boolean> {
-  const asked = await netlink?.has({ family: 'IPv4', table: 'mangle', chain });
-  return asked ?? (await tool.has('mangle', chain));
 }
 
 /** The built-in chains of `nat`; hardly anybody uses INPUT. */

@@ -1,15 +1,8 @@
 import { FAMILIES, type Family } from '../../cidr/address.ts';
-import {
-  BY_FLAG,
-  COMMENT_START,
-  type Dataplane,
-  type EntryCount,
-  type Plan,
-  type RuleLocation,
-} from '../dataplane.ts';
+import { BY_FLAG, type Dataplane, type EntryCount, type Plan, type RuleLocation } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { noAnswer } from '../netlink.ts';
+import { noAnswer, readIfChanged } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
@@ -17,8 +10,8 @@ import { inTurns, usesLegacyNat } from './legacy.ts';
 import { natObstacle } from './nat-state.ts';
 import { type IptablesObservation, observe } from './observe.ts';
 import { type ChainDraft, plan, planRemoval } from './plan.ts';
-import { type KernelRule, keyOf } from './rule.ts';
-import { createTool, type Tool } from './tool.ts';
+import { type KernelRule, sameRule } from './rule.ts';
+import { createTool } from './tool.ts';
 import { kernelVerdicts } from './verdict.ts';
 
 /**
@@ -68,27 +61,31 @@ export function iptablesDataplane(
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
   const families = { IPv4: newKnowledge(), IPv6: newKnowledge() };
-  /** Reads chains and jumps with the tool; over netlink only what iptables does not show. */
-  const read = async (family: Family): Promise<IptablesObservation> => {
-    const { ignoredJumps, hasNoSecond } = families[family];
-    const found = await observe(tools[family], {
-      chain,
-      most: options.mostObjects,
-      mayHaveSecond: !hasNoSecond,
-      ignoredJumps,
-      mayHide: mode === 'nft',
-    });
-    families[family].hasNoSecond = !found.chains.includes(secondChain(chain));
-    const obstacle = await netlink?.use((requests) => natObstacle(requests, family)).catch(noAnswer);
-    return { ...found, obstacle };
-  };
-  const apply = async ({ family, script, deletes }: ChainDraft): Promise<void> => {
-    const { stays } = families[family];
+  const readChanged = readIfChanged<IptablesObservation>(
+    async () => await netlink?.generation().catch(noAnswer),
+    async (family) => {
+      const known = families[family];
+      const { ignoredJumps, mayHaveSecond } = known;
+      const found = await observe(tools[family], {
+        chain,
+        most: options.mostObjects,
+        mayHaveSecond,
+        ignoredJumps,
+      });
+      known.mayHaveSecond = found.chains.includes(secondChain(chain));
+      const obstacle = await netlink?.use((requests) => natObstacle(requests, family)).catch(noAnswer);
+      return { ...found, obstacle };
+    },
+  );
+  const apply = async ({ family, script, oldJumps, deletes }: ChainDraft): Promise<void> => {
+    const { stays, ignoredJumps } = families[family];
     stays.clear();
     await tools[family].restore(script).catch((error: unknown) => {
-      // It may be about a jump whose words iptables prints, and does not read: the next attempt leaves that one out.
-      const mayBeJump = script.includes('\n-D POSTROUTING ');
-      if (!mayBeJump || !(error instanceof DataplaneError) || error.failure !== 'refused') throw error;
+      const foreign = oldJumps.filter((spec) => !sameRule(spec, renderJump(chain)));
+      const mayBeJump = error instanceof DataplaneError && ['refused', 'raced'].includes(error.failure);
+      if (!mayBeJump || foreign.length === 0) throw error;
+      // iptables may not read the words of a jump that it prints. The next attempt leaves them: they lead to the same chain.
+      for (const spec of foreign) ignoredJumps.add(spec);
       throw new DataplaneError('raced', error.message, error.remedy);
     });
     for (const name of deletes) {
@@ -98,28 +95,15 @@ export function iptablesDataplane(
   };
   const bound = (draft: ChainDraft | undefined): Plan | undefined =>
     draft && { ...draft, apply: () => apply(draft) };
-  /** The last reading, if nothing in nf_tables has changed since. */
-  const readIfChanged = async (family: Family) => {
-    const known = families[family];
-    const generation = await netlink?.use(async (asked) => (await asked.generation()).id).catch(noAnswer);
-    if (generation === undefined || generation !== known.last?.generation)
-      known.last = { found: await read(family), generation };
-    return known.last;
-  };
   return {
     name: `iptables ${version} (${mode})`,
     reason,
     warning: options.invalidPackets === 'drop' ? NOTHING_DROPPED : undefined,
     iptables: { mode, suffix },
     ruleCount: (policy) => renderChain(policy, options).length,
-    async observe(family, rewrite = false) {
-      const { ignoredJumps, stays, last } = families[family];
-      if (rewrite) {
-        families[family].last = undefined;
-        for (const spec of last?.found.jumps ?? [])
-          if (!(await isFound(tools[family], spec))) ignoredJumps.add(spec);
-      }
-      const { found, generation } = await readIfChanged(family);
+    async observe(family) {
+      const { stays } = families[family];
+      const { found, generation } = await readChanged(family);
       const removal = () => planRemoval(found);
       return {
         generation,
@@ -152,28 +136,18 @@ export function iptablesDataplane(
   };
 }
 
-/** Whether iptables finds a jump by the words that it prints. */
-async function isFound(tool: Tool, spec: string): Promise<boolean> {
-  try {
-    return await tool.holds('POSTROUTING', spec);
-  } catch (error) {
-    if (!(error instanceof DataplaneError) || error.isRetryable) throw error;
-    return false;
-  }
-}
-
 /** What the dataplane knows of one family. */
 interface Knowledge {
-  last: { readonly found: IptablesObservation; readonly generation: number | undefined } | undefined;
-  /** Whether no second chain was there at the last reading: only the agent makes one, and the first chain then leads to it. */
-  hasNoSecond: boolean;
+  /** Whether the last reading may have missed the second chain: only the agent makes one, and the first chain then leads to it. */
+  mayHaveSecond: boolean;
+  /** Jumps that a restore could not delete. */
   readonly ignoredJumps: Set<string>;
   /** The chains that iptables did not delete at the last change, and what it said. */
   readonly stays: Map<string, string>;
 }
 
 function newKnowledge(): Knowledge {
-  return { last: undefined, hasNoSecond: false, ignoredJumps: new Set(), stays: new Map() };
+  return { mayHaveSecond: true, ignoredJumps: new Set(), stays: new Map() };
 }
 
 function undeletableText(chain: string, said: string): string {
@@ -183,21 +157,15 @@ function undeletableText(chain: string, said: string): string {
 const NOTHING_DROPPED =
   '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
-/** The counts of the rules that a policy asks for. */
+/** The counts of the rules that a policy asks for. Rules in another order are not those of the policy. */
 function countRules(
   counted: readonly (KernelRule & { readonly packets: bigint })[],
   wanted: readonly ChainRule[],
 ): readonly EntryCount[] {
-  const byText = new Map(wanted.map((rule) => [`${rule.chain} ${rule.spec}`, rule]));
-  let byKey: ReadonlyMap<string, ChainRule> | undefined;
-  const wantedAs = (rule: KernelRule): ChainRule | undefined => {
-    const found = byText.get(`${rule.chain} ${rule.spec}`);
-    if (found !== undefined || !rule.spec.includes(COMMENT_START)) return found;
-    byKey ??= new Map(wanted.map((one) => [keyOf(one), one]));
-    return byKey.get(keyOf(rule));
-  };
-  return counted.flatMap(({ packets, ...rule }) => {
-    const { entry, verdict } = wantedAs(rule) ?? {};
-    return verdict === undefined ? [] : [{ entry, countedAs: verdict, packets }];
+  return counted.flatMap(({ packets, chain, spec }, index) => {
+    const meant = wanted[index];
+    const isMeant = meant?.chain === chain && sameRule(meant.spec, spec);
+    if (!isMeant || meant.verdict === undefined) return [];
+    return [{ entry: meant.entry, countedAs: meant.verdict, packets }];
   });
 }

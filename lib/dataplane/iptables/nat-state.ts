@@ -46,5 +46,5 @@ export async function natObstacle(
     ],
   ];
   const obstacle = obstacles.find(([isThere]) => isThere);
-  return obstacle && new DataplaneError('unusable', obstacle[1], obstacle[2]);
+  return obstacle && new DataplaneError('blocked', obstacle[1], obstacle[2]);
 }

@@ -28,15 +28,13 @@ interface Reading {
   readonly most: number | undefined;
   /** Whether the second chain may be there although the first one does not lead to it. */
   readonly mayHaveSecond: boolean;
-  /** The jumps that iptables does not find by the words that it lists, so that it cannot delete them. */
+  /** The jumps that iptables could not delete by the words that it lists. */
   readonly ignoredJumps: ReadonlySet<string>;
-  /** Whether there can be rules of nft(8), which iptables does not list. */
-  readonly mayHide: boolean;
 }
 
 /** Reads the agent's chains and POSTROUTING: a node can hold 100,000 foreign rules in other chains. */
 export async function observe(tool: Tool, reading: Reading): Promise<IptablesObservation> {
-  const { chain, most, mayHaveSecond, mayHide } = reading;
+  const { chain, most, mayHaveSecond } = reading;
   const second = secondChain(chain);
   const list = async (name: string): Promise<readonly KernelRule[] | undefined> =>
     (await tool.list(name, 'nat', most))?.map((spec) => ({ chain: name, spec }));
@@ -44,13 +42,12 @@ export async function observe(tool: Tool, reading: Reading): Promise<IptablesObs
   const leadsOn = first?.some(({ spec }) => spec.includes(second) && ruleTarget(spec) === second) ?? false;
   const rest = leadsOn || mayHaveSecond ? await list(second) : undefined;
   const jumps = postrouting ? jumpsIn(postrouting, reading) : await findJumps(tool, chain);
-  // Of a chain with rules of nft(8), iptables says what it says of one that is not there, but finds it as a target.
-  const isHidden = first === undefined && (jumps.length > 0 || (mayHide && (await tool.isTarget(chain))));
   return {
     family: tool.family,
     rules: leadsOn ? rest && first?.concat(rest) : first,
     leftover: leadsOn ? undefined : rest,
-    chains: [...(first || isHidden ? [chain] : []), ...(leadsOn || rest ? [second] : [])],
+    // Of a chain with rules of nft(8), iptables says what it says of one that is not there.
+    chains: [...(first || jumps.length > 0 ? [chain] : []), ...(leadsOn || rest ? [second] : [])],
     jumps,
     mayHaveMoreJumps: postrouting === undefined,
   };

@@ -5,8 +5,9 @@ import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts
 import type { IptablesObservation } from './observe.ts';
 import { type KernelRule, keyOf, sameRule } from './rule.ts';
 
-/** A draft, and the chains to delete once its transaction is carried out. */
+/** A draft, the jumps that it deletes, and the chains to delete once its transaction is carried out. */
 export interface ChainDraft extends Draft {
+  readonly oldJumps: readonly string[];
   readonly deletes: readonly string[];
 }
 
@@ -31,6 +32,7 @@ export function plan(
   const jumpRight = jumps.length === 1 && sameRule(jumps[0] ?? '', jump);
   const second = secondChain(chain);
   const left = chains.includes(second) && !needsSecond(chain, wanted) ? [second] : [];
+  const oldJumps = jumpRight ? [] : jumps;
   const isLeft = left.some((name) => leftover === undefined || leftover.length > 0 || !stays(name));
   if (!rewrite && jumpRight && !isLeft) return undefined;
   const comparison = compare(observed, wanted, jump);
@@ -45,8 +47,10 @@ export function plan(
     script: transaction([
       ...(rewrite ? makeChains(chain, wanted) : []),
       ...declarations(...left),
-      ...(jumpRight ? [] : [...deleteJumps(observed), `-A POSTROUTING ${jump}`]),
+      ...deletions(oldJumps),
+      ...(jumpRight ? [] : [`-A POSTROUTING ${jump}`]),
     ]),
+    oldJumps,
     deletes: left,
   };
 }
@@ -72,7 +76,7 @@ function declarations(...chains: readonly string[]): readonly string[] {
  * Deletes all jumps, also a correct one, which is then added again: of two agents at the same time, the second one then
  * fails as a whole. If each kept a jump, none might be left.
  */
-function deleteJumps({ jumps }: IptablesObservation): readonly string[] {
+function deletions(jumps: readonly string[]): readonly string[] {
   return jumps.map((spec) => `-D POSTROUTING ${spec}`);
 }
 
@@ -84,7 +88,8 @@ export function planRemoval(observed: IptablesObservation): ChainDraft | undefin
     family,
     found: ['chain left over'],
     ...compare(observed, [], undefined),
-    script: transaction([...declarations(...chains), ...deleteJumps(observed)]),
+    script: transaction([...declarations(...chains), ...deletions(jumps)]),
+    oldJumps: jumps,
     deletes: chains,
   };
 }

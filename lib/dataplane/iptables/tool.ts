@@ -22,9 +22,6 @@ const RULE_BYTES = 256;
 /** The exit code of `iptables -C` if there is no such rule. */
 const EXIT_FALSE = 1;
 
-/** Its exit code if the rule jumps to a chain that does not exist. */
-const EXIT_USAGE = 2;
-
 /** The command of a family, without the suffix of a mode. */
 export const IPTABLES_OF = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
 
@@ -41,6 +38,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
     host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args], undefined, mostBytes);
   const query = (table: string, ...args: readonly string[]) => ask(table, args);
   const rulesIn = (chain: string, result: ToolResult): readonly string[] | undefined => {
+    if (result.isCut) return undefined;
     if (result.code === 0) return parseListing(command, chain, result.stdout);
     if (isAbsent(result) || isUnreadable(result)) return undefined;
     throw failure(command, result);
@@ -53,8 +51,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
      * read (of nft(8), or in legacy mode with an extension that is not installed here), or more than `most`.
      */
     async list(chain: string, table = 'nat', most?: number): Promise<readonly string[] | undefined> {
-      const result = await ask(table, ['-S', chain], most && most * RULE_BYTES);
-      return result.isCut ? undefined : rulesIn(chain, result);
+      return rulesIn(chain, await ask(table, ['-S', chain], most && most * RULE_BYTES));
     },
     /**
      * The same of a chain that is there.
@@ -82,7 +79,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
     /**
      * Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed.
      *
-     * @throws {DataplaneError} `unreadable` if that cannot be told, because of another rule
+     * @throws {DataplaneError} `blocked` if that cannot be told, because of another rule
      */
     async holds(chain: string, spec: string): Promise<boolean> {
       const result = await query('nat', '-C', chain, ...ruleWords(spec));
@@ -90,7 +87,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
       if (result.code === EXIT_FALSE || isAbsent(result)) return false;
       if (!isUnreadable(result)) throw failure(command, result);
       throw new DataplaneError(
-        'unreadable',
+        'blocked',
         `${command} cannot tell whether the agent's rules are in use, because it can neither list ${chain} of nat nor look for the jump there: ${saidBy(result)}`,
         'use --backend=nftables, or find the program that writes rules of nft(8) into this chain',
       );
@@ -104,10 +101,6 @@ export function createTool(host: Host, family: Family, suffix: string) {
       const result = await query('nat', '-C', 'POSTROUTING', ...ruleWords(rule));
       const error = failure(command, result);
       if (result.code !== 0 && error.meansNoRules) throw error;
-    },
-    /** Whether a rule could lead to the chain: it is in `nat`, also if it cannot be listed. */
-    async isTarget(chain: string): Promise<boolean> {
-      return (await query('nat', '-C', 'POSTROUTING', '-j', chain)).code !== EXIT_USAGE;
     },
     /** Deletes an empty chain of `nat`; returns what the command says if a rule leads to it. */
     async deleteChain(chain: string): Promise<string | undefined> {
@@ -246,12 +239,6 @@ const SYMPTOMS: readonly Symptom[] = [
     pattern: /Cannot allocate memory|Too many open files/i,
     failure: 'exhausted',
     remedy: 'raise the limits of the pod (files, memory), or find out what uses them up',
-  },
-  {
-    pattern: /Message too long/i,
-    failure: 'refused',
-    remedy:
-      'a user namespace may not raise the netlink buffer: raise net.core.wmem_default, or run as real root',
   },
   {
     pattern: /holding the xtables lock|Resource temporarily unavailable/i,

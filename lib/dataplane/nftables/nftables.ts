@@ -1,19 +1,17 @@
 import type { Family } from '../../cidr/address.ts';
-import { sameRanges } from '../../cidr/ranges.ts';
 import { NetlinkError } from '../../netlink/error.ts';
 import { BY_FLAG, type Dataplane, type EntryCount, type Observed } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { type Netlink, type Requests, whyNoNetlink } from '../netlink.ts';
+import { type Netlink, type Requests, readIfChanged, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
 import { place, type Transaction } from './commands.ts';
 import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
-import { KnownSets } from './known-sets.ts';
-import { purposeOf, SET, tableName } from './names.ts';
+import { SET, tableName } from './names.ts';
 import { readTable } from './observe.ts';
 import { planRemoval, planTable, type TablePlan } from './plan.ts';
 import { countedAs } from './rules.ts';
-import { isOwn, setFor, type Table, type TableSet } from './ruleset.ts';
+import { isOwn, setFor, type Table } from './ruleset.ts';
 import { ShownRules } from './shown-rules.ts';
 import { type PolicyTable, renderTable, tableBlock } from './table.ts';
 import { kernelVerdicts } from './verdict.ts';
@@ -36,36 +34,36 @@ export function openNftables(
   const ask = <Answer>(use: (requests: Requests) => Promise<Answer>) => netlink.use(use).catch(fail);
   /** Why old sets of a family have not been deleted: until its next change, sets that nothing looks up stay. */
   const undeletable = new Map<Family, string>();
-  const known = new KnownSets();
   const shown = new ShownRules();
+  const readChanged = readIfChanged(
+    () => netlink.generation().catch(fail),
+    (family, generation) => ask((requests) => readTable(requests, family, options, shown, generation)),
+  );
 
-  const commit = async (requests: Requests, family: Family, transaction: Transaction): Promise<void> => {
-    const generation = known.generationOf(family);
-    const isLast = await requests.commit(transaction, generation).then(() => true, isOutdated);
-    if (!isLast) await requests.commit(transaction);
-    known.onCommit(family, isLast ? generation : undefined);
-  };
-
-  const apply = async ({ transactions, cleanup, kept, chains }: TablePlan, family: Family): Promise<void> => {
+  const apply = async ({ transactions, cleanup, chains }: TablePlan, family: Family): Promise<void> => {
     undeletable.delete(family);
-    // Before the first transaction: whatever fails on the way, nothing is known of a set that it may have made again.
-    known.replace(family, kept);
     await ask(async (requests) => {
-      for (const transaction of transactions) await commit(requests, family, transaction);
+      /** Of the last transaction; undefined once another program has changed anything since the first. */
+      let generation: number | undefined = (await requests.generation()).id;
+      const commit = async (transaction: Transaction): Promise<void> => {
+        const isLast = await requests.commit(transaction, generation).then(() => true, isOutdated);
+        if (!isLast) await requests.commit(transaction);
+        generation = isLast && generation !== undefined ? (generation + 1) >>> 0 : undefined;
+      };
+      for (const transaction of transactions) await commit(transaction);
       for (const change of cleanup)
-        await commit(requests, family, [change]).catch((error: unknown) => {
+        await commit([change]).catch((error: unknown) => {
           if (!(error instanceof NetlinkError)) throw error;
           if (error.code !== 'ENOENT') undeletable.set(family, undeletableText(family, error));
         });
-      const isLast = async () => (await requests.generation()).id === known.generationOf(family);
-      if (chains.length === 0 || !(await isLast())) return;
+      if (chains.length === 0 || generation === undefined) return;
       const rules = await requests.rules(place(family));
-      if (await isLast()) shown.learn(chains, rules);
+      if ((await requests.generation()).id === generation) shown.learn(chains, rules);
     });
   };
   let last: Promise<void> = Promise.resolve();
 
-  const observed = (family: Family, table: Table | undefined, generation: number): Observed => {
+  const observed = (family: Family, table: Table | undefined, generation: number | undefined): Observed => {
     const inTurn = (plan: TablePlan) => {
       const turn = last.then(() => apply(plan, family));
       last = turn.catch(() => {});
@@ -75,12 +73,7 @@ export function openNftables(
       plan && Object.assign(plan.draft, { apply: () => inTurn(plan) });
     return {
       generation,
-      plan: (policy) => {
-        const plan = planTable(table, policy, options, undeletable.has(family));
-        if (plan === undefined && known.generationOf(family) === generation)
-          known.replace(family, renderedSets(table?.sets ?? [], renderTable(policy, options)));
-        return bound(plan);
-      },
+      plan: (policy) => bound(planTable(table, policy, options, undeletable.has(family))),
       planRemoval: () => bound(planRemoval(table)),
       describeUndeletable: (policy) => {
         const text = undeletable.get(family);
@@ -100,10 +93,7 @@ export function openNftables(
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
     async observe(family) {
-      const { found, generation } = await netlink
-        .read((requests, id) => readTable(requests, family, options, shown, known.in(family, id)))
-        .catch(fail);
-      known.set(family, generation, found?.sets ?? []);
+      const { found, generation } = await readChanged(family);
       return observed(family, found, generation);
     },
     async count(policy) {
@@ -111,14 +101,6 @@ export function openNftables(
       return table !== undefined && isOwn(table) ? countTable(table, renderTable(policy, options)) : [];
     },
   };
-}
-
-/** The sets with the ranges of the rendered ones if these are equal: memory holds them once. */
-function renderedSets(sets: readonly TableSet[], rendered: PolicyTable): readonly TableSet[] {
-  return sets.map((set) => {
-    const { ranges } = rendered.sets.find(({ name }) => name === purposeOf(set.name)) ?? {};
-    return sameRanges(set.ranges, ranges) ? { ...set, ranges } : set;
-  });
 }
 
 /** Whether the kernel refuses a transaction because of its generation; throws every other error. */

@@ -6,7 +6,7 @@ import type { ChainReply, SetReply } from '../../netlink/replies.ts';
 import type { Requests } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
 import { CHAINS, TABLE, tableName } from './names.ts';
-import { type Table, type TableSet, tableOf } from './ruleset.ts';
+import { type Table, tableOf } from './ruleset.ts';
 import { ShownRules } from './shown-rules.ts';
 
 /**
@@ -15,7 +15,7 @@ import { ShownRules } from './shown-rules.ts';
  * @param options of the agent's rules; and the most elements of a set, and rules, that are read: of more, the set or the rules count
  * as others than the agent's
  * @param shown how the kernel shows the agent's rules
- * @param known sets whose elements are not read: the kernel takes seconds to list 100,000
+ * @param generation of nf_tables before
  * @throws {NetlinkError}
  */
 export async function readTable(
@@ -23,16 +23,14 @@ export async function readTable(
   family: Family,
   options: RuleOptions,
   shown = new ShownRules(),
-  known: readonly TableSet[] = [],
+  generation?: number,
 ): Promise<Table | undefined> {
-  const first = await readOnce(requests, family, options, shown, known);
-  if (first === undefined || first.others === 0) return first;
+  const table = await readOnce(requests, family, options, shown);
   // What the table counts and what is listed may be of two moments.
-  const { id } = await requests.generation();
-  const second = await readOnce(requests, family, options, shown, []);
-  const isOfOneMoment = second?.others === 0 || (await requests.generation()).id === id;
-  if (!isOfOneMoment) throw interrupted(`list table ${tableName(family)}`);
-  return second;
+  const mayBeTorn = generation !== undefined && table !== undefined && table.others !== 0;
+  if (mayBeTorn && (await requests.generation()).id !== generation)
+    throw interrupted(`list table ${tableName(family)}`);
+  return table;
 }
 
 async function readOnce(
@@ -40,7 +38,6 @@ async function readOnce(
   family: Family,
   options: RuleOptions,
   shown: ShownRules,
-  known: readonly TableSet[],
 ): Promise<Table | undefined> {
   const { mostObjects: most = Number.MAX_SAFE_INTEGER } = options;
   const place = { family, table: TABLE };
@@ -50,10 +47,8 @@ async function readOnce(
   for (const set of await requests.sets(place)) {
     const isInterval = (set.flags & NFT_SET.interval) !== 0;
     const read = () => requests.elements({ ...place, set: set.name }, { isInterval, most });
-    const { ranges } = known.find(({ name, hasOthers }) => name === set.name && hasOthers !== true) ?? {};
-    const elements = async () =>
-      ranges ? { ranges, catchAll: false, hasOthers: false } : await unlessTooMany(read(), TOO_MANY);
-    sets.push({ ...set, elements: holdsAddresses(set, family) ? await elements() : undefined });
+    const elements = holdsAddresses(set, family) ? await unlessTooMany(read(), TOO_MANY) : undefined;
+    sets.push({ ...set, elements });
   }
   const own: ChainReply[] = [];
   for (const chain of CHAINS) {

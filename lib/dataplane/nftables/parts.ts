@@ -2,8 +2,8 @@ import { ADDRESS_BITS, type Address, type Family } from '../../cidr/address.ts';
 import type { Prefix } from '../../cidr/prefix.ts';
 import type { KnownExpression } from '../../netlink/expressions.ts';
 import { NFPROTO } from '../../netlink/messages.ts';
-import type { PortRange } from '../ports.ts';
-import { portsText, translationText } from '../translation.ts';
+import { type PortRange, portsText } from '../ports.ts';
+import { translationText } from '../translation.ts';
 
 /** A part of a rule: what nft(8) writes for it, and the expressions that nft makes of it, as the kernel tells them. */
 export interface RulePart {

@@ -24,8 +24,6 @@ interface Steps {
   readonly transactions: readonly Transaction[];
   /** Each deletes a set that no packet meets any more, and is a transaction of its own. */
   readonly cleanup: Transaction;
-  /** The sets that the table has before and after: what the kernel holds in new ones only a reading says. */
-  readonly kept: readonly MeantSet[];
   /** The chains that it has then. */
   readonly chains: PolicyTable['chains'];
 }
@@ -143,12 +141,11 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
   const flush = { kind: 'flush table', ...own } as const;
   // Without the flush, a table that is gone looks like a type of chain that the kernel does not know.
   if (table === undefined)
-    return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [], kept: [], chains };
+    return { transactions: [addTable(wanted), [flush, ...addChains]], cleanup: [], chains };
   if (!isDeepStrictEqual(tableProperties(table), tableProperties(wanted)))
     return {
       transactions: [[{ kind: 'delete table', ...own }, ...addTable(wanted), ...addChains]],
       cleanup: [],
-      kept: [],
       chains,
     };
   const named = withNames(wanted, (set) => rightSet(table, set) ?? freeName(table, set));
@@ -157,14 +154,12 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
   const missing = named.sets.filter((set) => !isIn(table.sets, set));
   const spare = table.sets.filter((set) => set.isAnonymous !== true && !isIn(named.sets, set));
   const hasSameRules = isDeepStrictEqual(chainLines(table), chainLines(named));
-  const old = hasSameRules ? spare : spare.filter((set) => !isConstantMap(set));
   return {
     transactions: [
       addSets(family, missing),
       hasSameRules ? [] : [flush, ...switchRules(table, named)],
     ].filter((commands) => commands.length > 0),
-    cleanup: old.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
-    kept: named.sets.filter((set) => isIn(table.sets, set)),
+    cleanup: spare.map(({ name }) => ({ kind: 'delete set', ...own, set: name })),
     chains: named.chains,
   };
 }
@@ -173,23 +168,13 @@ function stepsTo(wanted: PolicyTable, table: Table | undefined): Steps {
 function switchRules(table: Table, { family, chains }: PolicyTable): Transaction {
   const own = place(family);
   const [had, kept] = [new Set(table.chains.map(chainLine)), new Set(chains.map(chainLine))];
-  const wrong = table.chains.filter((chain) => chain.isBound !== true && !kept.has(chainLine(chain)));
-  const maps = table.sets.filter(({ isMap, isAnonymous }) => isMap === true && isAnonymous !== true);
-  // Elements of maps lead to chains and objects, which cannot be deleted before.
+  const wrong = table.chains.filter((chain) => !kept.has(chainLine(chain)));
   return [
-    ...maps.map((map) => {
-      return { kind: isConstantMap(map) ? 'delete set' : 'flush set', ...own, set: map.name } as const;
-    }),
     ...wrong.map(({ name }) => ({ kind: 'delete chain', ...own, chain: name }) as const),
     ...table.objects.map((object) => ({ kind: 'delete object', ...own, ...object }) as const),
     ...chains.filter((chain) => !had.has(chainLine(chain))).map((chain) => addChain(family, chain)),
     ...chains.flatMap((chain) => addRules(family, chain)),
   ];
-}
-
-/** Whether it is deleted with the rules that look it up: the kernel refuses to flush it before. */
-function isConstantMap({ isMap, isConstant }: Table['sets'][number]): boolean {
-  return isMap === true && isConstant === true;
 }
 
 /** The name of a set that is right, by all that can be read of it; if there are several, of one that rules look up. */
@@ -213,7 +198,7 @@ export function planRemoval(table: Table | undefined): TablePlan | undefined {
   if (table === undefined || !isOwn(table)) return undefined;
   refuseForeign(table);
   const transaction = [{ kind: 'delete table', ...place(table.family) }] as const;
-  const steps: Steps = { transactions: [transaction], cleanup: [], kept: [], chains: [] };
+  const steps: Steps = { transactions: [transaction], cleanup: [], chains: [] };
   return { ...steps, draft: draftOf(['table left over'], table.family, contentOf(table), NOTHING, steps) };
 }
 
@@ -223,13 +208,13 @@ function refuseForeign(table: Table): void {
   // Only the socket that has made a table with the flag `owner` may change it (nft(8)).
   if (table.owner !== undefined)
     throw new DataplaneError(
-      'refused',
+      'blocked',
       `another process owns the table ${name} (netlink port ${table.owner}, mostly the process id): only that process may change it`,
       'end that process, with which the table goes, or use --backend=iptables',
     );
   if (!isOwn(table))
     throw new DataplaneError(
-      'refused',
+      'blocked',
       `the table ${name} is not the agent's: it has no comment that begins with "${COMMENT_START}"`,
       `find out which program made it, and let it use another name or end it`,
     );

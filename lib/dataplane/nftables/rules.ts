@@ -1,4 +1,4 @@
-import type { Address, Family } from '../../cidr/address.ts';
+import { type Address, type Family, formatAddress } from '../../cidr/address.ts';
 import type { Prefix } from '../../cidr/prefix.ts';
 import { formatRange, type Range, rangeOf } from '../../cidr/ranges.ts';
 import type { UserData } from '../../netlink/user-data.ts';
@@ -6,7 +6,6 @@ import type { Verdict } from '../../policy/policy.ts';
 import { COMMENT_START } from '../dataplane.ts';
 import type { InvalidPackets } from '../options.ts';
 import { type PortOptions, portRules } from '../ports.ts';
-import { translationText } from '../translation.ts';
 import {
   COUNTER,
   DROP,
@@ -31,8 +30,8 @@ export type Effect =
   | {
       readonly kind: 'masquerades';
       readonly destinations: Range;
-      /** As nft(8) writes it; undefined for an address of the link. */
-      readonly to: string | undefined;
+      /** The address that packets leave with; undefined for one of the link. */
+      readonly as: string | undefined;
       /** Whether the next rule decides about some of these packets. */
       readonly isPartial: boolean;
     }
@@ -105,7 +104,7 @@ function masquerade(
     const effect: Effect = {
       kind: 'masquerades',
       destinations,
-      to: address && translationText(address, share?.range),
+      as: address && formatAddress(address),
       isPartial: parts.length > 0,
     };
     const translation = translate(family, { address, ports: share?.range, isRandom });

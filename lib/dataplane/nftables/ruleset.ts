@@ -35,7 +35,7 @@ export interface Table extends UserData {
   readonly chains: readonly TableChain[];
   /** Such as named counters, which the agent never makes. */
   readonly objects: readonly ObjectReply[];
-  /** How many other things it holds, such as flow tables. */
+  /** How many other things it holds that nobody can delete one by one, such as flow tables and maps with what they lead to. */
   readonly others: number;
 }
 
@@ -49,9 +49,6 @@ export interface TableSet extends UserData {
   readonly hasOthers?: boolean;
   /** Whether it is a part of a rule, with which it goes. */
   readonly isAnonymous?: boolean;
-  readonly isMap?: boolean;
-  /** Whether the kernel changes no element as long as a rule looks it up. */
-  readonly isConstant?: boolean;
 }
 
 interface CountedRange extends Range {
@@ -61,7 +58,6 @@ interface CountedRange extends Range {
 export interface TableChain extends UserData {
   readonly name: string;
   readonly hook: Hook | undefined;
-  readonly isBound?: true | undefined;
   readonly rules: readonly TableRule[];
 }
 
@@ -98,6 +94,9 @@ export function tableOf(
   },
 ): Table {
   const { flags, owner } = table;
+  const counted = sets.length + chains.length + objects.length;
+  const maps = sets.filter((set) => isMap(set) && !isAnonymous(set)).length;
+  const parts = chains.filter((chain) => chain.isBound).length;
   const all = chains.flatMap(({ rules }) => rules.map(({ expressions }) => expressions));
   const recognise = recogniser(family, all, options);
   return {
@@ -107,15 +106,15 @@ export function tableOf(
     ...(owner !== undefined && { owner }),
     sets: sets.map((set) => setOf(family, set)).toSorted(byName),
     chains: chains
-      .map(({ name, hook, isBound, rules, ...chain }) => {
+      .map(({ name, hook, rules, ...chain }) => {
         const read = rules.map(({ expressions, packets, ...rule }) => {
           return { ...userData(rule), expressions, own: recognise(expressions), packets };
         });
-        return { ...userData(chain), name, hook, isBound, rules: read };
+        return { ...userData(chain), name, hook, rules: read };
       })
       .toSorted(byName),
     objects,
-    others: table.use - sets.length - chains.length - objects.length,
+    others: table.use - counted + maps + parts,
   };
 }
 
@@ -134,11 +133,17 @@ function setOf(family: Family, set: SetReply & { readonly elements: ReadElements
       ...set.expressions.map(statefulText),
     ],
     ranges: elements?.ranges,
-    isAnonymous: (set.flags & SET_FLAGS.anonymous) !== 0,
-    isMap: (set.flags & (SET_FLAGS.map | NFT_SET_OBJECT)) !== 0,
-    isConstant: (set.flags & SET_FLAGS.constant) !== 0,
+    isAnonymous: isAnonymous(set),
     ...((elements?.catchAll || elements?.hasOthers) && { hasOthers: true }),
   };
+}
+
+function isAnonymous({ flags }: SetReply): boolean {
+  return (flags & SET_FLAGS.anonymous) !== 0;
+}
+
+function isMap({ flags }: SetReply): boolean {
+  return (flags & (SET_FLAGS.map | NFT_SET_OBJECT)) !== 0;
 }
 
 function statefulText(expression: Expression): string {

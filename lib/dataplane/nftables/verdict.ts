@@ -2,8 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import { complement, everything, formatRange, type RangeSet, rangeSet } from '../../cidr/ranges.ts';
 import { uniformVerdicts } from '../../policy/verdicts.ts';
 import type { KernelVerdicts } from '../dataplane.ts';
-import { firstMatches } from '../first-match.ts';
-import type { Rule } from '../rule.ts';
+import { firstMatches, type Step } from '../first-match.ts';
 import { CHAIN, HOOK, INVALID_CHAIN, INVALID_HOOK, NFT_FAMILY } from './names.ts';
 import { chainLine, isOwn, ruleText, type Table, type TableChain, type TableRule } from './ruleset.ts';
 
@@ -24,7 +23,7 @@ export function kernelVerdicts(family: Family, table: Table | undefined): Kernel
   const behind = first === undefined || elsewhere !== undefined ? others : [first, ...others];
   const rules = [
     ...changed.map((chain) => unclear(family, `${start}${chainLine(chain)}`)),
-    ...behind.flatMap(({ rule, text }) => readRule(table, rule, text)),
+    ...behind.flatMap(({ rule, text }) => stepsOf(table, rule, text)),
   ];
   const from = elsewhere && complement(elsewhere);
   return { state: 'applied', ...firstMatches(family, rules), from };
@@ -50,8 +49,8 @@ function addressesIn({ family, sets }: Table, name: string): RangeSet | undefine
   return set?.ranges === undefined || set.hasOthers === true ? undefined : rangeSet(family, set.ranges);
 }
 
-/** A rule of the chain: one for each element of the set, if it asks for that. */
-function readRule(table: Table, { own }: TableRule, text: string): readonly Rule[] {
+/** What a rule of the chain does: a step for each element of the set, if it asks for that. */
+function stepsOf(table: Table, { own }: TableRule, text: string): readonly Step[] {
   const { family } = table;
   switch (own?.effect.kind) {
     case 'of the node':
@@ -59,17 +58,14 @@ function readRule(table: Table, { own }: TableRule, text: string): readonly Rule
     case 'destination left alone': {
       const addresses = addressesIn(table, own.effect.set);
       if (addresses === undefined) return [unclear(family, text)];
-      return addresses.ranges.map((range): Rule => {
-        const destinations = { family, ranges: [range] };
+      return addresses.ranges.map((range): Step => {
         const elementText = `${text}, element ${formatRange(family, range)}`;
-        return { text: elementText, destinations, conditions: [], outcome: { kind: 'returns' } };
+        return { text: elementText, ranges: [range], verdict: 'not_masqueraded', isPartial: false };
       });
     }
     case 'masquerades': {
-      const { destinations, to, isPartial } = own.effect;
-      const conditions = isPartial ? [{ text }] : [];
-      const ranges = { family, ranges: [destinations] };
-      return [{ text, destinations: ranges, conditions, outcome: { kind: 'masquerades', to } }];
+      const { destinations, as, isPartial } = own.effect;
+      return [{ text, ranges: [destinations], verdict: 'masqueraded', as, isPartial }];
     }
     default:
       return [unclear(family, text)];
@@ -77,6 +73,6 @@ function readRule(table: Table, { own }: TableRule, text: string): readonly Rule
 }
 
 /** It may do anything with any packet. */
-function unclear(family: Family, text: string): Rule {
-  return { text, destinations: everything(family), conditions: [{ text }], outcome: { kind: 'else' } };
+function unclear(family: Family, text: string): Step {
+  return { text, ranges: everything(family).ranges, verdict: undefined, isPartial: true };
 }

@@ -11,7 +11,6 @@ import {
   intersection,
   isInSome,
   meetsSome,
-  parseRange,
   prefixesOf,
   type RangeSet,
   rangeOf,
@@ -122,17 +121,10 @@ describe('a range', () => {
     ['10.0.0.128-10.0.1.127', '10.0.0.128', '10.0.1.127'],
     ['10.0.0.2-10.0.0.4', '10.0.0.2', '10.0.0.4'],
   ] as const)
-    it(`is written as ${text}, and read`, () => {
+    it(`is written as ${text}`, () => {
       const range = { first: addressFrom(first).value, last: addressFrom(last).value };
       assert.equal(formatRange(addressFrom(first).family, range), text);
-      assert.deepEqual(parseRange(text), range);
     });
-
-  for (const text of [
-    ...['', 'x', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/8x', '10.0.0.0/x8', '10.0.0.0/0008', 'fd00::/129'],
-    ...['10.0.0.1-', '10.0.0.1-x', '10.0.0.1-fd00::1', '10.0.0.1-10.0.0.2-10.0.0.3', '/8', '-10.0.0.1'],
-  ])
-    it(`is not ${JSON.stringify(text)}`, () => assert.equal(parseRange(text), undefined));
 
   it('is in the same lists only if both are there', () => {
     assert.deepEqual([sameRanges(undefined, undefined), sameRanges([], [])], [true, true]);

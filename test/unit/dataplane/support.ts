@@ -1,25 +1,10 @@
 import assert from 'node:assert/strict';
-import { prefixesOf, type RangeSet } from '../../../lib/cidr/ranges.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
 import type { Netlink, Requests } from '../../../lib/dataplane/netlink.ts';
 import { Netlink as DataplaneNetlink } from '../../../lib/dataplane/netlink.ts';
-import type { Rule } from '../../../lib/dataplane/rule.ts';
 
 export const OWN = 'IP-MASQ-AGENT';
-
-/** The shortest list of prefixes, with a space between them; `all` for everything. */
-function textOf(set: RangeSet): string {
-  const texts = prefixesOf(set).map(({ text }) => text);
-  return ['0.0.0.0/0', '::/0'].includes(texts.join()) ? 'all' : texts.join(' ');
-}
-
-/** What a rule means: destinations | conditions | outcome. */
-export function meaningOf({ destinations, conditions, outcome }: Omit<Rule, 'text'>): string {
-  const target = 'chain' in outcome ? ` ${outcome.chain}` : '';
-  const asked = conditions.map(({ text }) => text).join(', ');
-  return `${textOf(destinations)} |${asked === '' ? '' : ` ${asked}`} | ${outcome.kind}${target}`;
-}
 
 /** Netlink of which only these requests are answered, and each failure fails the test. */
 export function fakeNetlink(requests: Partial<Requests>): Netlink {

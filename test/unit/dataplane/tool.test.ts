@@ -37,7 +37,6 @@ describe('what iptables says', () => {
       [4, "Fatal: can't open lock file /run/xtables.lock: Read-only file system"],
       [4, "Fatal: can't open lock file /run/xtables.lock: Is a directory"],
       [4, 'iptables-nft-restore: line 5: RULE_APPEND failed (Operation not supported): rule in chain X'],
-      [1, 'sendmsg() failed: Message too long\niptables-nft-restore: line 9 failed: Message too long.'],
       [2, 'iptables-restore v1.8.9: unknown option "--frobnicate"'],
       [139, ''],
     ],
@@ -220,9 +219,9 @@ describe('a tool of the system', () => {
       await assert.rejects(hasty.run('perl', ['-e', what]), { failure: 'refused' });
     });
 
-  it('that prints without end is killed and refused', async () => {
-    const running = systemHost(60_000).run('cat', ['/dev/zero']);
-    await assert.rejects(running, { failure: 'refused', message: /prints more than 32 MiB/ });
+  it('that prints without end is killed, and its output cut', async () => {
+    const { isCut, stdout } = await systemHost(60_000).run('cat', ['/dev/zero']);
+    assert.ok(isCut === true && stdout.length <= 32 * 1024 * 1024);
   });
 
   it('that ends while the agent is stopped has ended in time', async () => {

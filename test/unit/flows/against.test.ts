@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { parseAddress } from '../../../lib/cidr/address.ts';
-import { isIn, parseRange } from '../../../lib/cidr/ranges.ts';
+import { isIn } from '../../../lib/cidr/ranges.ts';
 import { type FlowEnds, FlowsAgainst, isCounted, treatmentAgainst } from '../../../lib/flows/against.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { countsText, type Treatment } from '../../../lib/policy/flow-counts.ts';
 import { type FlowPolicy, flowPolicy } from '../../../lib/policy/flow-policy.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { rangeFrom } from '../cidr/support.ts';
 import { mergedOf } from '../config/support.ts';
 import { flowOf } from './support.ts';
 
@@ -16,13 +17,13 @@ const OUT = '203.0.113.9:53';
 const IN = '10.1.1.1:53';
 const SERVICE = '10.96.0.1:53';
 
-const inside = parseRange('10.0.0.0/8');
-const pods = parseRange('10.244.1.0/24');
+const inside = rangeFrom('10.0.0.0/8');
+const pods = rangeFrom('10.244.1.0/24');
 const own = ['192.0.2.1', '10.244.1.1', '2001:db8::1'].map((text) => parseAddress(text)?.value);
 
 /** 10.0.0.0/8 is left alone, and all of IPv6. */
 const POLICY: FlowPolicy = (_, { family, value }) => ({
-  verdict: family === 'IPv6' || (inside && isIn(value, inside)) ? 'not_masqueraded' : 'masqueraded',
+  verdict: family === 'IPv6' || isIn(value, inside) ? 'not_masqueraded' : 'masqueraded',
 });
 const ENDS: FlowEnds = {
   isOwn: ({ value }) => own.includes(value),
