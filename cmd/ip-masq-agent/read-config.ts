@@ -5,7 +5,7 @@ import { formatProblem } from '../../lib/config/problem.ts';
 import { type AllInputs, readAgentInputs, readInputs, sameNames } from '../../lib/inputs/input.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { printable } from '../../lib/text/escape.ts';
-import { truncated } from '../../lib/text/words.ts';
+import { truncated, truncatedText } from '../../lib/text/words.ts';
 import type { INPUT_FLAGS } from './command-flags.ts';
 import { UsageError } from './exit.ts';
 import type { Values } from './flag-table.ts';
@@ -63,8 +63,15 @@ export function errorJson(error: InvalidConfigError | undefined): { readonly err
  */
 export async function readReport(flags: InputFlags, paths: readonly string[]): Promise<CheckReport> {
   const inputs = await readPaths(flags, paths);
+  const names = inputs.agents.map(({ name }) => name);
+  if (names.length > 0)
+    complain(
+      `note: all config files count as those of one agent, with the flags of this command line, and not with the arguments of ${truncatedText(names, MOST_NAMED, (name) => name)}; check takes each agent by itself`,
+    );
   return reportOf(inputs, configOptions(flags));
 }
+
+const MOST_NAMED = 3;
 
 /** The report of all config files as one config. */
 export function reportOf(inputs: AllInputs, options: ConfigOptions): CheckReport {

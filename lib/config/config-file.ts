@@ -79,7 +79,6 @@ export function byteOrder(a: string, b: string): number {
 export function decodeFile(name: string, bytes: Buffer): ConfigFile | Problem {
   const failure = (text: string, offset: number, message: string, remedy: string): Problem =>
     problemIn({ name, text }, 'encoding', { offset }, message, remedy);
-  if (isUtf16(bytes)) return failure('', 0, 'is UTF-16, not UTF-8', 'save it as UTF-8');
   if (!isUtf8(bytes)) {
     const valid = withoutMark(validBeginning(bytes));
     return failure(valid, valid.length, 'has a byte that is not UTF-8', 'save the file as UTF-8');
@@ -92,10 +91,6 @@ export function decodeFile(name: string, bytes: Buffer): ConfigFile | Problem {
 
 function withoutMark(text: string): string {
   return text.replace(/^\uFEFF/, '');
-}
-
-function isUtf16(bytes: Buffer): boolean {
-  return (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff);
 }
 
 /** The longest beginning of the bytes that is UTF-8. */

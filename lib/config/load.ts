@@ -53,7 +53,7 @@ export async function loadConfig(
   );
   if (isSame && last !== undefined) return last;
   return {
-    ...mergeConfigFiles(configFiles, options, readProblems, last),
+    ...mergeConfigFiles(configFiles, options, readProblems),
     configFiles,
     readProblems,
     projected,
@@ -68,7 +68,6 @@ export function mergeConfigFiles(
   configFiles: readonly ConfigFile[],
   options: ConfigOptions,
   readProblems: readonly Problem[] = [],
-  last?: LoadedConfig,
 ): Pick<LoadedConfig, 'config' | 'problems' | 'validated'> {
   const found = new ProblemList(options);
   for (const one of [...readProblems, ...missingFiles(configFiles, options, readProblems)]) found.add(one);
@@ -77,7 +76,7 @@ export function mergeConfigFiles(
   for (const configFile of configFiles) {
     // The cost of the other files is bounded too.
     if (listed > options.cidrLimitMax || found.isFull) break;
-    const one = unchanged(configFile, last) ?? validateFile(configFile, options);
+    const one = validateFile(configFile, options);
     validated.push(one);
     for (const problem of one.problems) found.add(problem);
     listed += one.cidrCount;
@@ -107,13 +106,6 @@ export function mergeConfigFiles(
 /** The names of the config files that set no key. */
 export function emptyFilesOf({ validated }: LoadedConfig): readonly string[] {
   return validated.flatMap(({ isEmpty, config }) => (isEmpty ? [config.configFileName] : []));
-}
-
-/** What was found in the same text before. With a problem in it, the text is read again: the limits may differ. */
-function unchanged({ name, text }: ConfigFile, last: LoadedConfig | undefined): ValidatedFile | undefined {
-  const index = last?.configFiles.findIndex((one) => one.name === name && one.text === text) ?? -1;
-  const validated = last?.validated[index];
-  return validated?.problems.length === 0 ? validated : undefined;
 }
 
 /** None if something could not be read: it may be what is missed. */

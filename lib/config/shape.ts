@@ -78,9 +78,7 @@ const FINDINGS: Readonly<
     const { node, key, what } = place;
     if (key === '') return noConfig(node);
     const message = `${what} ${TYPES[type] ?? `must be of type ${type}`}, but is ${describe(node)}`;
-    const isListInText = type === 'array' && node.kind === 'scalar' && /^\s*- /.test(String(node.value));
-    const remedy = `remove the "|" or the quotes behind ${key}: with them a list is text`;
-    return { message, remedy: isListInText ? remedy : remedyAt(place) };
+    return { message, remedy: remedyAt(place) };
   },
   required: ({ missingProperty }, place) => ({
     message: `${place.what} has no ${missingProperty}`,
@@ -114,12 +112,8 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 function noConfig(node: Node): Advice {
-  const found = describe(node);
-  const isQuoted = KEY_NAMES.some((name) => found.includes(`${name}:`));
-  const remedy = isQuoted
-    ? 'write the config itself, without quotes around it and with real line breaks'
-    : 'write keys such as "nonMasqueradeCIDRs:"';
-  return { message: `a config must be a map of keys, but this is ${found}`, remedy };
+  const remedy = 'write keys such as "nonMasqueradeCIDRs:", without quotes around all of it';
+  return { message: `a config must be a map of keys, but this is ${describe(node)}`, remedy };
 }
 
 function remedyAt({ node, key, isItem }: Place): string {

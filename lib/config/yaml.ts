@@ -127,6 +127,8 @@ class Composer {
   readonly #events: readonly Event[];
   readonly #anchors = new Map<string, Node>();
   readonly #limits: YamlLimits;
+  /** Whether an escaped slash is an error: JSON has it, YAML 1.1 does not. */
+  readonly #refusesSlash: boolean;
   /** Where the last word ends. */
   readonly #end: number;
   #next = 0;
@@ -141,6 +143,7 @@ class Composer {
     this.#events = events;
     this.#limits = limits;
     this.#end = text.trimEnd().length;
+    this.#refusesSlash = !limits.forOthers && text.includes('\\/') && !isJson(text);
   }
 
   documents(): readonly Node[] {
@@ -222,7 +225,7 @@ class Composer {
         'write each CIDR as an item of its own',
       );
     }
-    this.#rejectEscapedBreak(event);
+    this.#rejectEscapes(event);
     const text = event.valueStart === -1 ? '' : getScalarValue(this.#text, event);
     const plain = event.style === SCALAR_STYLE.PLAIN;
     const tag = this.#rejectTag(event, ['!!str', '!!int', '!!bool', '!!null', '!']);
@@ -230,14 +233,21 @@ class Composer {
     return resolvePlain(text);
   }
 
-  /** Blank lines behind an escaped line break are a part of the value (YAML 1.2, 7.3.1), and not for this parser. */
-  #rejectEscapedBreak({ style, valueStart, valueEnd }: ScalarEvent): void {
+  /** What this parser reads, and the YAML 1.1 readers of Kubernetes refuse or take for something else. */
+  #rejectEscapes({ style, valueStart, valueEnd }: ScalarEvent): void {
     const raw = style === SCALAR_STYLE.DOUBLE_QUOTED ? this.#text.slice(valueStart, valueEnd) : '';
-    if (!/\\[\r\n]/.test(raw)) return;
-    for (const { 1: blankLine, index } of raw.matchAll(ESCAPE)) {
-      if (blankLine === undefined) continue;
-      const message = 'has a blank line behind a backslash that ends a line: kubectl reads a line break';
-      throw new PlacedError(message, valueStart + index, 'remove the blank line');
+    if (!/\\[\r\n/]/.test(raw)) return;
+    for (const { 0: found, 1: blankLine, index } of raw.matchAll(ESCAPE)) {
+      const reject = (message: string, remedy: string) => {
+        throw new PlacedError(message, valueStart + index, remedy);
+      };
+      if (blankLine !== undefined)
+        reject(
+          'has a blank line behind a backslash that ends a line: kubectl reads a line break',
+          'remove the blank line',
+        );
+      if (found === '\\/' && this.#refusesSlash)
+        reject('has the escape "\\/", which kubectl and other agents refuse in YAML', 'write "/"');
     }
   }
 
@@ -306,6 +316,15 @@ function isBlank(char: string | undefined): boolean {
 
 export function isBreak(char: string | undefined): boolean {
   return char === '\n' || char === '\r';
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The end of the blanks, line breaks and comments that begin there. */

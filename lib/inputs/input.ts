@@ -1,21 +1,11 @@
-import type { Stats } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
-import { normalize, resolve } from 'node:path';
+import { normalize } from 'node:path';
 import { byteOrder, type ConfigFile, decodeFile, originIn, STDIN_NAME } from '../config/config-file.ts';
 import { MAX_BYTES } from '../config/limits.ts';
 import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
 import { readConfigDirectory, readTree } from './directory.ts';
-import {
-  collect,
-  failed,
-  type Inputs,
-  joined,
-  NO_INPUTS,
-  readText,
-  unreadable,
-  unreadableProblem,
-} from './file.ts';
+import { collect, type Inputs, joined, NO_INPUTS, readText, unreadable, unreadableProblem } from './file.ts';
 import { deliver } from './manifest.ts';
 import type { Workload } from './workload.ts';
 
@@ -44,20 +34,9 @@ export async function readInputs(
   recursive = false,
 ): Promise<AllInputs> {
   const inputs: Inputs[] = [];
-  const known = new Set<string>(); // a file may be named by itself and through its directory
-  const isNew = (file: ConfigFile) => !known.has(placeOf(file));
-  const distinct = new Map(paths.map((path) => [path === STDIN ? STDIN : resolve(path), path]));
+  // By paths without links: a file may be named by itself, and through its directory.
   const seen = new Set<string>();
-  for (const path of distinct.values()) {
-    const input = await readInput(path, stdin, recursive, seen);
-    const { configFiles, manifests } = input;
-    inputs.push({
-      ...input,
-      configFiles: configFiles.filter(isNew),
-      manifests: manifests.filter(({ file }) => isNew(file)),
-    });
-    for (const file of [...configFiles, ...manifests.map((one) => one.file)]) known.add(placeOf(file));
-  }
+  for (const path of paths) inputs.push(await readInput(path, stdin, recursive, seen));
   const all = together(inputs);
   return { ...all, problems: [...all.problems, ...nothingFound(paths, inputs, all)] };
 }
@@ -86,14 +65,6 @@ function inOrder(configFiles: readonly ConfigFile[]): ConfigFile[] {
   return configFiles.toSorted((a, b) => byteOrder(a.name, b.name));
 }
 
-function fileOf({ name, embeddedIn }: ConfigFile): string {
-  return embeddedIn?.file.name ?? name;
-}
-
-function placeOf(configFile: ConfigFile): string {
-  return JSON.stringify([resolve(fileOf(configFile)), configFile.name]);
-}
-
 async function readInput(
   path: string,
   stdin: () => AsyncIterable<Buffer>,
@@ -101,15 +72,15 @@ async function readInput(
   seen: Set<string>,
 ): Promise<Inputs> {
   try {
-    if (path === STDIN) {
-      const bytes = await collect(stdin());
-      // No byte at all is what a program before the pipe leaves if it fails.
-      return bytes.length === 0 ? NO_INPUTS : readText(STDIN_NAME, bytes);
-    }
-    const found = await stat(path);
-    if (found.isDirectory()) return await readTree(path, recursive, seen);
-    if (await waits(path, found)) return failed('unreadable', path, ...NOT_A_FILE);
-    return readText(normalize(path), await collect((await open(path)).createReadStream()));
+    const real = path === STDIN ? STDIN : await realpath(path).catch(() => path);
+    if (seen.has(real)) return NO_INPUTS;
+    if (path !== STDIN && (await stat(path)).isDirectory()) return await readTree(path, recursive, seen);
+    seen.add(real);
+    if (path !== STDIN)
+      return readText(normalize(path), await collect((await open(path)).createReadStream()));
+    const bytes = await collect(stdin());
+    // No byte at all is what a program before the pipe leaves if it fails.
+    return bytes.length === 0 ? NO_INPUTS : readText(STDIN_NAME, bytes);
   } catch (error) {
     return unreadable(nameOf(path), error);
   }
@@ -118,20 +89,12 @@ async function readInput(
 /** The text of one file that is neither a config file nor a manifest, of at most 1 MiB; a problem if it cannot be read. */
 export async function readFile(path: string): Promise<ConfigFile | Problem> {
   try {
-    if (await waits(path, await stat(path))) return fileProblem('unreadable', path, ...NOT_A_FILE);
     const bytes = await collect((await open(path)).createReadStream(), MAX_BYTES);
     if (bytes.length > MAX_BYTES) return fileProblem('unreadable', path, 'is larger than 1 MiB', 'split it');
     return decodeFile(normalize(path), bytes);
   } catch (error) {
     return unreadableProblem(path, error);
   }
-}
-
-const NOT_A_FILE = ['is not a file', 'name a file or a directory, or - for standard input'] as const;
-
-/** Whether opening it waits for a program that writes. Pipes without a name, such as `<(…)` in bash, are open already. */
-async function waits(path: string, found: Stats): Promise<boolean> {
-  return found.isFIFO() && (await realpath(path).catch(() => undefined)) !== undefined;
 }
 
 function nameOf(path: string): string {

@@ -5,7 +5,7 @@ import { decodeFile, LINE_BREAK, originIn } from '../../../lib/config/config-fil
 import { formatProblem } from '../../../lib/config/problem.ts';
 
 const NOT_UTF8 = 'has a byte that is not UTF-8; save the file as UTF-8';
-const UTF16 = 's:1:1: error: is UTF-16, not UTF-8; save it as UTF-8';
+const UTF16 = 's:1:1: error: has a byte that is not UTF-8; save the file as UTF-8';
 
 describe('a file decodes', () => {
   for (const [name, bytes, text] of [
