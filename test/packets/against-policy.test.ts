@@ -131,6 +131,46 @@ const HARMLESS: readonly Harmless[] = [
       '-A PREROUTING -d 169.254.20.10/32 -p udp -m udp --dport 53 -j CT --notrack',
     ],
   },
+  {
+    name: "AKS: Azure CNS, probes of load balancers; Docker Swarm's ingress",
+    nat: [
+      '-N SWIFT-POSTROUTING',
+      '-A POSTROUTING -j SWIFT-POSTROUTING',
+      `-A SWIFT-POSTROUTING ${PODS} -d 168.63.129.16/32 -p udp -m udp --dport 53 -m addrtype ! --dst-type LOCAL -j SNAT --to-source ${NODE.IPv4}`,
+      '-A POSTROUTING -s 172.18.0.0/16 ! -o docker_gwbridge -j MASQUERADE',
+      '-N DOCKER-INGRESS',
+      '-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER-INGRESS',
+      '-A DOCKER-INGRESS -p udp -m udp --dport 8080 -j DNAT --to-destination 172.18.0.2:8080',
+      '-A DOCKER-INGRESS -j RETURN',
+    ],
+    nft: `table ip6 azureSLBProbe {
+  chain prerouting { type filter hook prerouting priority -300; iifname "uplink0" ip6 saddr fe80::5 ip6 saddr set 2001:db8:ff::5 counter; }
+  chain postrouting { type filter hook postrouting priority -300; oifname "uplink0" ip6 daddr 2001:db8:ff::5 ip6 daddr set fe80::5 counter; }
+}`,
+  },
+  {
+    name: "kube-egress-gateway, kube-vip, AWS's egress plugin, Liqo, Kilo, portmap, OVN-Kubernetes' management port",
+    nat: [
+      '-N EGRESS-00AB',
+      '-A POSTROUTING -s 10.244.9.2/32 -m comment --comment "kube-egress-gateway: packets of a pod" -j EGRESS-00AB',
+      `-A EGRESS-00AB -j SNAT --to-source ${OTHER}`,
+      `-A POSTROUTING -s 10.244.9.3/32 -m comment --comment "a3ViZS12aXAK=kube-vip" -m mark --mark 0x40/0x40 -j SNAT --to-source ${OTHER}`,
+      '-N CNI-E4-0123456789abcdef0123',
+      '-A POSTROUTING -s 169.254.172.2/32 -m comment --comment "name: aws" -j CNI-E4-0123456789abcdef0123',
+      `-A CNI-E4-0123456789abcdef0123 -j SNAT --to-source ${NODE.IPv4} --random-fully`,
+      '-N LIQO-POSTROUTING',
+      '-A POSTROUTING -j LIQO-POSTROUTING',
+      `-A LIQO-POSTROUTING ${PODS} -d 10.80.0.0/16 -j NETMAP --to 10.70.0.0/16`,
+      '-N KILO-NAT',
+      `-A POSTROUTING ${PODS} -m comment --comment "Kilo: jump to KILO-NAT" -j KILO-NAT`,
+      '-A KILO-NAT -d 10.0.0.0/8 -j RETURN',
+      '-A KILO-NAT -m comment --comment "Kilo: NAT remaining packets" -j MASQUERADE',
+      '-N CNI-HOSTPORT-MASQ',
+      '-A POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ',
+      '-A CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE',
+    ],
+    nft: 'table inet ovn-kubernetes { chain mgmtport-snat { type nat hook postrouting priority 100; oifname "ovn-k8s-mp0" masquerade; }; }',
+  },
 ];
 
 interface Lab extends AsyncDisposable {
