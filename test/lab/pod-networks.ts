@@ -50,11 +50,6 @@ const CALI = {
 /** Networks of pods. */
 export const POD_NETWORKS: readonly PodNetwork[] = [
   node('the bridge plugin', BRIDGE),
-  node('a bridge of another name, as kubenet has it', {
-    links: ['cbr0 bridge', 'veth11111111 veth cbr0'],
-    routes: ['10.244.1.0/24 dev cbr0 proto kernel scope link'],
-    pods: ['10.244.1.0/24 dev cbr0'],
-  }),
   node('flannel (vxlan)', {
     links: [...BRIDGE.links, 'flannel.1 vxlan', 'flannel-v6.1 vxlan'],
     routes: [
@@ -66,11 +61,6 @@ export const POD_NETWORKS: readonly PodNetwork[] = [
     ],
     pods: [...BRIDGE.pods, '10.244.2.0/24 dev flannel.1', 'fd00:244:0:2::/64 dev flannel-v6.1'],
   }),
-  node('flannel (wireguard)', {
-    links: [...BRIDGE.links, 'flannel-wg wireguard'],
-    routes: [...BRIDGE.routes, '10.244.0.0/16 dev flannel-wg scope link'],
-    pods: [...BRIDGE.pods, '10.244.0.0/16 dev flannel-wg'],
-  }),
   node('flannel (host-gw), of which only the own pods are known', {
     links: BRIDGE.links,
     routes: [
@@ -79,15 +69,6 @@ export const POD_NETWORKS: readonly PodNetwork[] = [
       'fd00:244:0:2::/64 via fd77::2 dev eth0 metric 1024',
     ],
     pods: BRIDGE.pods,
-  }),
-  node('Calico (IPIP), with an address that another node has borrowed', {
-    links: [...CALI.links, 'tunl0 ipip'],
-    routes: [
-      ...CALI.routes,
-      '10.244.2.64/26 via 192.168.77.2 dev tunl0 proto bird onlink',
-      '10.244.66.70 via 192.168.77.2 dev tunl0 proto bird onlink',
-    ],
-    pods: [...CALI.pods, '10.244.2.64/26 dev tunl0', '10.244.66.70/32 dev tunl0'],
   }),
   node('Calico (VXLAN)', {
     links: [...CALI.links, 'vxlan.calico vxlan', 'vxlan-v6.calico vxlan'],
@@ -103,11 +84,6 @@ export const POD_NETWORKS: readonly PodNetwork[] = [
     routes: [...CALI.routes, '10.244.2.64/26 dev wireguard.cali scope link table 1'],
     pods: [...CALI.pods, '10.244.2.64/26 dev wireguard.cali table 1'],
   }),
-  node('Calico without an overlay, of which only the own pods are known', {
-    links: CALI.links,
-    routes: [...CALI.routes, '10.244.2.64/26 via 192.168.77.2 dev eth0 proto bird'],
-    pods: CALI.pods,
-  }),
   node('Cilium with a tunnel', {
     links: ['cilium_net dummy', 'cilium_host dummy', 'cilium_vxlan vxlan', 'lxc0123456789ab veth'],
     addresses: ['10.0.1.77/32 dev cilium_host'],
@@ -120,29 +96,6 @@ export const POD_NETWORKS: readonly PodNetwork[] = [
     ],
     pods: ['10.0.1.0/24 dev cilium_host', '10.0.2.0/24 dev cilium_host', 'fd00:0:0:2::/64 dev cilium_host'],
   }),
-  node('Cilium with a route for each endpoint, of which only the own pods are known', {
-    links: ['cilium_host dummy', 'lxc0123456789ab veth'],
-    routes: [
-      '10.0.1.23 dev lxc0123456789ab proto kernel scope link',
-      '10.0.2.0/24 via 192.168.77.2 dev eth0 proto kernel',
-    ],
-    pods: ['10.0.1.23/32 dev lxc0123456789ab'],
-  }),
-  {
-    name: 'kindnet, whose node is itself behind veths, of which only the own pods are known',
-    links: ['eth0 veth', 'eth1 veth', 'veth33333333 veth'],
-    addresses: ['fd00:244:0:1::1/128 dev veth33333333'],
-    routes: [
-      ...ETH0.routes,
-      '192.168.77.254 dev eth0 scope link',
-      '172.19.0.0/16 dev eth1 proto kernel scope link',
-      '10.244.1.2 dev veth33333333 scope host',
-      'fd00:244:0:1::2 dev veth33333333 metric 1024',
-      'fd00:244:0:1::1 dev veth33333333 proto kernel metric 256',
-      '10.244.2.0/24 via 192.168.77.2 dev eth0',
-    ],
-    pods: ['10.244.1.2/32 dev veth33333333', 'fd00:244:0:1::2/128 dev veth33333333'],
-  },
   node('Antrea, whose Services are not pods', {
     links: ['antrea-gw0 dummy'],
     routes: [
@@ -158,27 +111,6 @@ export const POD_NETWORKS: readonly PodNetwork[] = [
       '10.244.2.0/24 dev antrea-gw0',
       'fd00:244:0:2::/64 dev antrea-gw0',
     ],
-  }),
-  node('OVN-Kubernetes', {
-    links: ['ovn-k8s-mp0 dummy'],
-    routes: [
-      '10.131.0.0/23 dev ovn-k8s-mp0 proto kernel scope link',
-      '10.128.0.0/14 via 10.131.0.1 dev ovn-k8s-mp0',
-    ],
-    pods: ['10.131.0.0/23 dev ovn-k8s-mp0', '10.128.0.0/14 dev ovn-k8s-mp0'],
-  }),
-  node('kube-router, whose tunnels have names like any other', {
-    links: ['kube-bridge bridge', 'veth11111111 veth kube-bridge', 'tun-192168772 ipip'],
-    routes: [
-      '10.244.1.0/24 dev kube-bridge proto kernel scope link',
-      '10.244.2.0/24 dev tun-192168772 proto 17',
-    ],
-    pods: ['10.244.1.0/24 dev kube-bridge'],
-  }),
-  node('Weave', {
-    links: ['weave dummy'],
-    routes: ['10.32.0.0/12 dev weave proto kernel scope link'],
-    pods: ['10.32.0.0/12 dev weave'],
   }),
   node('AWS VPC CNI, with a table for each interface of the node', {
     links: ['eni0123456789a veth', 'vlan0123456789 veth', 'vlan.eth.1 dummy'],
@@ -217,11 +149,6 @@ export const OTHER_NETWORKS: readonly PodNetwork[] = [
     routes: ['virbr0', 'cni-podman0', 'podman1', 'nerdctl0', 'lxdbr0', 'incusbr0', 'lxcbr0'].map(
       (bridge, index) => `192.168.${120 + index}.0/24 dev ${bridge} proto kernel scope link`,
     ),
-    pods: [],
-  }),
-  node('virtual machines on a bridge without containers', {
-    links: ['br1 bridge', 'vnet0 dummy br1'],
-    routes: ['192.168.150.0/24 dev br1 proto kernel scope link'],
     pods: [],
   }),
   {

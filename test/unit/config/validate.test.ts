@@ -5,30 +5,7 @@ import { LINE_BREAK } from '../../../lib/config/config-file.ts';
 import { problemFramer } from '../../../lib/config/frame.ts';
 import { formatProblem, locationText } from '../../../lib/config/problem.ts';
 import { almostConfig } from './arbitrary.ts';
-import { gravityOf, kindsOf, problemLines, UNPRINTABLE, validate } from './support.ts';
-
-describe('an entry of a family', () => {
-  const text = 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\n- FD00:0::/8\n';
-
-  for (const [families, line] of [
-    [
-      ['IPv4'],
-      's:3:3: error: fd00::/8 is IPv6, but IPv6 is not enabled; start the agent with --enable-ipv6, or remove the entry',
-    ],
-    [
-      ['IPv6'],
-      's:2:3: error: 10.0.0.0/8 is IPv4, but IPv4 is not enabled; start the agent with --enable-ipv4, or remove the entry',
-    ],
-  ] as const)
-    it(`is an error if only ${families} is enabled, and of the other`, () =>
-      assert.deepEqual(problemLines(text, { families }), [line]));
-
-  it('is fine, in its normal form, while the family is enabled', () => {
-    const { config, problems } = validate(text);
-    const texts = config.nonMasqueradeCIDRs.map(({ value }) => value.text);
-    assert.deepEqual([problems, texts], [[], ['10.0.0.0/8', 'fd00::/8']]);
-  });
-});
+import { gravityOf, kindsOf, UNPRINTABLE, validate } from './support.ts';
 
 describe('an item of masqueradeAddresses', () => {
   for (const [isUsable, ranges] of [
@@ -78,29 +55,6 @@ describe('an item of masqueradeAddresses', () => {
 });
 
 describe('a config file is understood', () => {
-  for (const [name, text] of [
-    ['as YAML', 'nonMasqueradeCIDRs:\n- 10.0.0.0/8\nmasqLinkLocal: true\nresyncInterval: 90s\n'],
-    ['as JSON', '{"nonMasqueradeCIDRs": ["10.0.0.0/8"], "masqLinkLocal": true, "resyncInterval": "90s"}'],
-    ['with CRLF', 'nonMasqueradeCIDRs:\r\n- 10.0.0.0/8\r\nmasqLinkLocal: true\r\nresyncInterval: 90s\r\n'],
-    [
-      'with a byte order mark',
-      '\ufeffnonMasqueradeCIDRs: [10.0.0.0/8]\nmasqLinkLocal: true\nresyncInterval: 90s',
-    ],
-    ['with keys in any case', 'NonMasqueradeCIDRs: [10.0.0.0/8]\nMASQLINKLOCAL: yes\nresyncinterval: 1m30s'],
-    ['with an alias', 'resyncInterval: &t 90s\nnonMasqueradeCIDRs: &l ["10.0.0.0/8"]\nmasqLinkLocal: true\n'],
-  ] as const) {
-    it(name, () => {
-      const { config, problems } = validate(text);
-      const cidrs = config.nonMasqueradeCIDRs.map(({ value }) => value.text);
-      assert.deepEqual([problems, cidrs, config.masqueradeCIDRs], [[], ['10.0.0.0/8'], []]);
-      const { masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
-      assert.deepEqual(
-        [masqLinkLocal?.value, masqLinkLocalIPv6, resyncInterval?.value],
-        [true, undefined, 90_000],
-      );
-    });
-  }
-
   it('with the place of every value', () => {
     const text = [
       ...['nonMasqueradeCIDRs:', '  - 10.0.0.0/8', '  -   "fd00::/8"'],
@@ -115,39 +69,6 @@ describe('a config file is understood', () => {
     );
     assert.deepEqual(places, ['s:2:5', 's:3:7', 's:4:19', 's:4:32', 's:5:16', 's:6:22', 's:8:3']);
     assert.equal(config.configFileName, 's');
-  });
-
-  it('where one list is written once and used for both keys, except for what that means', () => {
-    const { config, problems } = validate('nonMasqueradeCIDRs: &l\n- 10.0.0.0/8\nmasqueradeCIDRs: *l\n');
-    assert.deepEqual(problems, []);
-    assert.deepEqual(config.masqueradeCIDRs, config.nonMasqueradeCIDRs);
-  });
-});
-
-describe('an empty config file', () => {
-  const WARNING =
-    's:1:1: warning: the document is empty; write a config, or remove the file: an empty one still turns off the RFC 1918 defaults';
-
-  for (const text of ['', '# comments only\n# more\n', '---\n...\n', '\ufeff']) {
-    it(`is a warning and an empty config: ${JSON.stringify(text)}`, () => {
-      const { config } = validate(text);
-      assert.deepEqual(problemLines(text), [WARNING]);
-      assert.deepEqual(config.nonMasqueradeCIDRs, []);
-      assert.equal(config.masqLinkLocal, undefined);
-    });
-  }
-
-  for (const text of ['{}', 'nonMasqueradeCIDRs: []']) {
-    it(`is not ${text}, which somebody meant`, () => assert.deepEqual(problemLines(text), []));
-  }
-});
-
-describe('keys that every object has', () => {
-  it('change no prototype', () => {
-    validate('__proto__: {masqLinkLocal: true}\nconstructor: {prototype: {polluted: true}}');
-    assert.equal('polluted' in {}, false);
-    assert.equal('masqLinkLocal' in {}, false);
-    assert.equal(validate('__proto__: {masqLinkLocal: true}').config.masqLinkLocal, undefined);
   });
 });
 
