@@ -1,6 +1,6 @@
 import { constants, type Dirent, readdirSync } from 'node:fs';
 import { open, readlink, realpath } from 'node:fs/promises';
-import { basename, join, relative, resolve, sep } from 'node:path';
+import { basename, extname, join, relative, resolve, sep } from 'node:path';
 import { byteOrder, isConfigFileName, isNearMiss, nearMissText } from '../config/config-file.ts';
 import { entriesOf } from '../config/glob.ts';
 import type { Problem } from '../config/problem.ts';
@@ -39,7 +39,8 @@ export async function readTree(root: string, recursive: boolean, seen: Set<strin
   };
   const entries = entriesOf(root, [recursive ? '**' : '*'], list, Number.POSITIVE_INFINITY);
   const files = entries.filter(({ dirent }) => !dirent.isDirectory()).map(({ path }) => path);
-  for (const path of files.sort(byteOrder)) found.push(await readFile(join(root, path), home, seen));
+  for (const path of files.sort(byteOrder))
+    found.push(await readFile(join(root, path), home, recursive, seen));
   return { ...joined(found), hasUnreadDirectories: !recursive && files.length < entries.length };
 }
 
@@ -76,9 +77,19 @@ function isManifestName(name: string): boolean {
 }
 
 /** What a file of a directory holds for the agent. Waits for no pipe, and does not leave home. */
-async function readFile(path: string, home: string, seen: Set<string>): Promise<Inputs> {
+async function readFile(
+  path: string,
+  home: string,
+  isRecursive: boolean,
+  seen: Set<string>,
+): Promise<Inputs> {
   const name = basename(path);
   const isConfigFile = isConfigFileName(name);
+  // A repository may hold sources with such names; a volume does not.
+  if (isConfigFile && isRecursive && extname(name) !== '' && !isManifestName(name)) {
+    const message = `is not read with -R, because its name ends in ${printable(extname(name))}`;
+    return failed('not-a-config-file', path, message, 'name it itself, if it is a config file');
+  }
   const other = isNearMiss(name) ? failed('not-a-config-file', path, nearMissText, 'rename it') : NO_INPUTS;
   if (!isConfigFile && !isManifestName(name)) return other;
   try {
