@@ -115,7 +115,7 @@ export function readConfigMap(
   if (configFiles.length > 0) reportImmutable(configMap, collector);
   const isTold = reportUndelivered(pairs, mounting, collector) || isMisplaced;
   if (isOwn && !isTold && pairs.length > 0 && nearMisses.length + configFiles.length === 0)
-    warnOfOtherKeys(valueAt(metadata, 'name') ?? configMap, pairs, collector);
+    warnOfOtherKeys(valueAt(metadata, 'name') ?? configMap, collector);
 }
 
 /** Whether a file that is no config file is likely to be meant as one. */
@@ -230,11 +230,9 @@ function readPair(
 }
 
 /** Older agents read a key `config`, which a volume mounts as `ip-masq-agent`: without it, they would take their defaults. */
-function warnOfOtherKeys(name: Node, pairs: readonly Pair[], collector: ConfigFileCollector): void {
-  const hasConfig = pairs.some(({ key }) => keyName(key) === 'config');
-  const remedy = hasConfig
-    ? 'leave the key, which older agents read; mount it with items: [{key: config, path: ip-masq-agent}], and check it in one file with the workload of that volume'
-    : 'rename the key; if a volume mounts it under another name, check it in one file with the workload of that volume';
+function warnOfOtherKeys(name: Node, collector: ConfigFileCollector): void {
+  const remedy =
+    'rename the key, or mount it under such a name, as in items: [{key: config, path: ip-masq-agent}], and check it in one file with the workload of that volume';
   const message = 'no key of this ConfigMap begins with ip-masq-: nothing of it is read';
   collector.report('not-a-config-file', name, message, remedy);
 }
