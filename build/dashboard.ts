@@ -162,14 +162,6 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       NEUTRAL,
       AGE,
     ),
-    stat(
-      [4, 4],
-      'Last valid reading',
-      'How long ago an agent last read its config files without an error, on the node where it is longest ago.',
-      `max(time() - ${m.config_last_valid_timestamp_seconds})`,
-      NEUTRAL,
-      AGE,
-    ),
     series(
       [8, 8],
       'Nodes by config',
@@ -412,30 +404,6 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
       },
       STEPS,
       'pps',
-    ),
-  ],
-  Process: [
-    series(
-      [12, 8],
-      'Memory',
-      'Resident memory of the agents: the median, and the node with the most.',
-      {
-        most: `max(process_resident_memory_bytes${SELECTED} and on (cluster, job, instance) ${m.build_info})`,
-        median: `quantile(0.5, process_resident_memory_bytes${SELECTED} and on (cluster, job, instance) ${m.build_info})`,
-      },
-      LINES,
-      'bytes',
-    ),
-    series(
-      [12, 8],
-      'CPU',
-      'Share of one core that the agents use: the median, and the node with the most.',
-      {
-        most: `max(rate(process_cpu_seconds_total${SELECTED}[$__rate_interval]) and on (cluster, job, instance) ${m.build_info})`,
-        median: `quantile(0.5, rate(process_cpu_seconds_total${SELECTED}[$__rate_interval]) and on (cluster, job, instance) ${m.build_info})`,
-      },
-      LINES,
-      'percentunit',
     ),
   ],
 };

@@ -1,5 +1,5 @@
 import { formatRemark } from '../config/problem.ts';
-import { DataplaneError } from '../dataplane/error.ts';
+import type { DataplaneError } from '../dataplane/error.ts';
 import type { Notices } from '../log/notices.ts';
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
@@ -11,7 +11,7 @@ import { readConfig, restoredConfig } from './reading.ts';
 import { needsConfig, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
 import type { EarlierConfig, InvalidConfig, Knowledge, ValidConfig } from './state.ts';
-import { type AgentOptions, chooseDataplane, compile } from './steps.ts';
+import { type AgentOptions, chooseDataplane, compile, keepRules, retryOptions } from './steps.ts';
 import { Sync } from './sync.ts';
 
 /** What the loop works with. */
@@ -62,18 +62,24 @@ interface Running extends Loop {
 async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
   const { options, agent } = loop;
   const retries: Round['retries'][number][] = [];
-  const running = { ...loop, trigger, retry: retryOptions(loop, (failure) => retries.push(failure)) };
+  const retry = retryOptions(options, agent, loop.notices.log, loop.signal, (failure) =>
+    retries.push(failure),
+  );
+  const running = { ...loop, trigger, retry };
   // A round for a change of the node alone does not read the config files: one may be half written.
   if (needsConfig(trigger.reason)) await readConfigFiles(running);
   if (!agent.state.isAlone) {
-    await options.takeLock(running.retry.deadline);
+    await options.takeLock(retry.deadline);
     agent.set({ isAlone: true });
   }
   const { valid, invalid } = agent.state;
   if (invalid && valid?.earlier && !options.keepsInvalid)
     throw await endOf(running, { ...valid, ...valid.earlier }, invalid);
   const synced = valid
-    ? await sync(running, valid, options.reader.config.families).catch((error) => keepRules(running, error))
+    ? await sync(running, valid, options.reader.config.families).catch((error: unknown) => ({
+        ...NOT_SYNCED,
+        failure: keepRules(agent, loop.notices.log, error),
+      }))
     : NOT_SYNCED;
   return { trigger, retries, ...synced, took: performance.now() - trigger.since };
 }
@@ -164,41 +170,3 @@ async function sync(
 
 const REPAIR_GOES_ON =
   "the kernel does not hold the agent's rules yet: the repair has not ended; find out what iptables-restore, or the kernel, waits for";
-
-/** The pause after a round is ten times as long. */
-const SHORTEST_MS = 200;
-
-/** What another program has made of the kernel mostly passes: the next round, 2 s later, asks again. */
-function keepRules(
-  { agent, notices: { log } }: Running,
-  failure: unknown,
-): Pick<Round, 'syncs' | 'inSync' | 'failure'> {
-  if (!(failure instanceof DataplaneError) || failure.failure !== 'blocked') throw failure;
-  const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
-  if (agent.state.outOfSync.why !== why) log.error(why);
-  const endedAt = performance.now();
-  agent.set({
-    round: { endedAt, duration: SHORTEST_MS, inSync: false },
-    outOfSync: missing(agent.state.outOfSync, why, endedAt),
-  });
-  return { ...NOT_SYNCED, failure };
-}
-
-function retryOptions(
-  { options: { syncTimeout: timeoutMs }, agent, notices: { log }, signal }: Loop,
-  count: (failure: RetryableError['failure']) => void,
-): Running['retry'] {
-  return {
-    timeoutMs,
-    deadline: performance.now() + timeoutMs,
-    signal,
-    onRetry(error, attempt, waited) {
-      log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
-      count(error.failure);
-      // The other one is of the config files, or of the node's addresses.
-      if (!(error instanceof DataplaneError)) return;
-      const why = `the agent cannot read or write its rules: ${error.message}`;
-      agent.set({ outOfSync: missing(agent.state.outOfSync, why, performance.now() - waited) });
-    },
-  };
-}

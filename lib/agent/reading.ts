@@ -51,7 +51,7 @@ export async function readConfig(
     );
   const names = new Set(reading.configFiles.map(({ name }) => name));
   vanished = new Map([...vanished].filter(([name]) => names.has(name)));
-  return { reading, readAt, valid: reading, lastValid: Date.now(), vanished, invalid: undefined };
+  return { reading, readAt, valid: reading, vanished, invalid: undefined };
 }
 
 function isValid(loaded: LoadedConfig): loaded is ValidConfig {

@@ -47,8 +47,6 @@ export interface ConfigState {
   readonly readAt: number;
   /** The config in use: of the last reading without errors, or of an earlier run of the agent; undefined if there is neither. */
   readonly valid: ValidConfig | undefined;
-  /** The last reading without errors. */
-  readonly lastValid: number | undefined;
   /** The files of the valid config that are gone, and the times at which their last texts cease to apply. */
   readonly vanished: ReadonlyMap<string, number>;
   /** The errors of the last reading; undefined if it has none. */
@@ -108,7 +106,6 @@ export const NO_CONFIG: ConfigState = {
   reading: undefined,
   readAt: Number.NEGATIVE_INFINITY,
   valid: undefined,
-  lastValid: undefined,
   vanished: new Map(),
   invalid: undefined,
 };

@@ -1,5 +1,6 @@
 import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import {
   areCompiledFor,
@@ -8,8 +9,9 @@ import {
   type OwnAddress,
   type Policy,
 } from '../policy/policy.ts';
+import { missing } from './out-of-sync.ts';
 import type { ReaderOptions } from './reading.ts';
-import type { RetryOptions } from './retry.ts';
+import type { RetryableError, RetryOptions } from './retry.ts';
 import type { EarlierConfig, Knowledge } from './state.ts';
 
 /** What the loop asks of the node. */
@@ -63,4 +65,47 @@ export async function chooseDataplane(
   if (dataplane.warning !== undefined) log.warn(dataplane.warning);
   agent.set({ dataplane });
   return dataplane;
+}
+
+/** The pause after a round is ten times as long. */
+const SHORTEST_MS = 200;
+
+/**
+ * What another program has made of the kernel mostly passes: the next round, 2 s later, asks again.
+ *
+ * @throws any other failure
+ */
+export function keepRules(agent: Knowledge, log: Logger, failure: unknown): DataplaneError {
+  if (!(failure instanceof DataplaneError) || failure.failure !== 'blocked') throw failure;
+  const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
+  if (agent.state.outOfSync.why !== why) log.error(why);
+  const endedAt = performance.now();
+  agent.set({
+    round: { endedAt, duration: SHORTEST_MS, inSync: false },
+    outOfSync: missing(agent.state.outOfSync, why, endedAt),
+  });
+  return failure;
+}
+
+/** How a round waits for a busy kernel, until its deadline. */
+export function retryOptions(
+  { syncTimeout: timeoutMs }: AgentOptions,
+  agent: Knowledge,
+  log: Logger,
+  signal: AbortSignal,
+  count: (failure: RetryableError['failure']) => void,
+): RetryOptions & { readonly deadline: number } {
+  return {
+    timeoutMs,
+    deadline: performance.now() + timeoutMs,
+    signal,
+    onRetry(error, attempt, waited) {
+      log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
+      count(error.failure);
+      // The other one is of the config files, or of the node's addresses.
+      if (!(error instanceof DataplaneError)) return;
+      const why = `the agent cannot read or write its rules: ${error.message}`;
+      agent.set({ outOfSync: missing(agent.state.outOfSync, why, performance.now() - waited) });
+    },
+  };
 }

@@ -13,6 +13,8 @@ const LONGEST_PAUSE_MS = 2_000;
 /** To read very many takes long: the next pause is so many times as long, as that after a round. */
 const PAUSE_TIMES = 10;
 
+const AGAIN_MS = 60_000;
+
 interface WatchOptions<Event> {
   /** Begins to watch; may throw. */
   readonly open: () => AsyncIterable<Event> & Disposable;
@@ -23,13 +25,13 @@ interface WatchOptions<Event> {
   /** Takes note of a failure, and returns whether to begin again. What it throws ends the watch. */
   readonly onFailure: (error: unknown) => boolean;
   /** Milliseconds until a watch that has failed begins again. */
-  readonly interval: () => number;
+  readonly againMs?: number;
   readonly signal: AbortSignal;
 }
 
-/** Watches until the signal. If that fails, it begins again after the interval. */
+/** Watches until the signal. If that fails, it begins again after a while. */
 export async function keepWatching<Event>(options: WatchOptions<Event>): Promise<void> {
-  const { open, onStart, onEvent, onFailure, interval, signal } = options;
+  const { open, onStart, onEvent, onFailure, againMs = AGAIN_MS, signal } = options;
   while (!signal.aborted) {
     try {
       using watch = open();
@@ -39,7 +41,7 @@ export async function keepWatching<Event>(options: WatchOptions<Event>): Promise
     } catch (error) {
       if (!signal.aborted && !onFailure(error)) return;
     }
-    await delay(interval(), undefined, { signal }).catch(() => {});
+    await delay(againMs, undefined, { signal }).catch(() => {});
   }
 }
 
@@ -48,7 +50,6 @@ export function watchKernel(
   netlink: Pick<Netlink, 'watch' | 'noteFailure' | 'isUnavailableForGood'>,
   tables: readonly WatchedTable[],
   reasons: Pick<Reasons, 'addChanges'>,
-  interval: () => number,
   signal: AbortSignal,
 ): Promise<void> {
   return keepWatching({
@@ -59,7 +60,6 @@ export function watchKernel(
       netlink.noteFailure(error);
       return !netlink.isUnavailableForGood;
     },
-    interval,
     signal,
   });
 }
@@ -73,7 +73,6 @@ export function watchAddresses(
   areCurrent: () => boolean,
   reasons: Pick<Reasons, 'add'>,
   notices: Notices,
-  interval: () => number,
   signal: AbortSignal,
   open: WatchOptions<unknown>['open'] = openAddressWatch,
 ): Promise<void> {
@@ -96,7 +95,6 @@ export function watchAddresses(
       notices.warn('watch of addresses', [text]);
       return true;
     },
-    interval,
     signal,
   });
 }

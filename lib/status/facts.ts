@@ -28,9 +28,8 @@ export function setFacts(metrics: Metrics, state: State, about: About): void {
   setFlows(metrics, state);
 }
 
-function setConfig(metrics: Metrics, { reading, valid, lastValid, vanished, invalid }: State): void {
+function setConfig(metrics: Metrics, { reading, valid, vanished, invalid }: State): void {
   metrics.setOnly('config_valid', reading && invalid === undefined);
-  metrics.setOnly('config_last_valid_timestamp_seconds', lastValid && lastValid / 1000);
   const errors = Map.groupBy(invalid?.error.problems ?? [], ({ kind }) => kind);
   metrics.replace(
     'config_errors',

@@ -60,10 +60,6 @@ export const METRICS = {
     [],
     '1 if the last reading of the config files had no error, else 0. Only an agent that stays with --on-invalid-config=keep has 0: otherwise it ends with exit code 3.',
   ),
-  config_last_valid_timestamp_seconds: gauge(
-    [],
-    'Time of the last reading of the config files that had no error. The config files are read at the start, after each change, and at each resync.',
-  ),
   vanished_config_files: gauge(
     [],
     'Config files that are gone, but whose last texts still apply until --vanished-grace ends.',
@@ -142,7 +138,7 @@ const KINDS = { counter: Counter, gauge: Gauge, histogram: Histogram } as const;
 /** From 1 ms to 30 s, which is the default of --sync-timeout. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** The metrics for Prometheus: those of the table, and three of the process. */
+/** The metrics for Prometheus: those of the table, and the start of the process. */
 export class Metrics {
   readonly #registry = new Registry();
 
@@ -153,7 +149,8 @@ export class Metrics {
       new KINDS[type]({ name, help, labelNames: [...labels], registers: [this.#registry], ...buckets });
       if (type === 'gauge') this.clear(suffix as Named<'gauge'>);
     }
-    measureProcess(this.#registry);
+    const started = { name: 'process_start_time_seconds', help: 'Time of the start of the agent.' };
+    new Gauge({ ...started, registers: [this.#registry] }).set(performance.timeOrigin / 1000);
   }
 
   add<Name extends Named<'counter'>>(name: Name, labels: Labels<Name>, value = 1): void {
@@ -198,31 +195,6 @@ export class Metrics {
   text(): Promise<string> {
     return this.#registry.metrics();
   }
-}
-
-/** Adds metrics of the process with the names that other programs use too. The defaults of prom-client are 76 series. */
-function measureProcess(registry: Registry): void {
-  const registers = [registry];
-  new Counter({
-    name: 'process_cpu_seconds_total',
-    help: 'CPU time of the agent, without that of its tools.',
-    registers,
-    collect() {
-      const { user, system } = process.cpuUsage();
-      this.reset();
-      this.inc((user + system) / 1e6);
-    },
-  });
-  new Gauge({
-    name: 'process_resident_memory_bytes',
-    help: 'Resident memory of the agent, without that of its tools.',
-    registers,
-    collect() {
-      this.set(process.memoryUsage.rss());
-    },
-  });
-  const started = { name: 'process_start_time_seconds', help: 'Time of the start of the agent.', registers };
-  new Gauge(started).set(performance.timeOrigin / 1000);
 }
 
 /** The labels with their values printable: names of files reach the terminal of whoever runs curl. */

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import { BlockList, isIP } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { errorCode, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
@@ -43,10 +42,6 @@ const HEADERS = { 'Cache-Control': 'no-store', Connection: 'close', 'X-Content-T
 /** Bytes of an answer that is not worth to be compressed. */
 const LONGEST_PLAIN = 1024;
 
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet('127.0.0.0', 8);
-LOOPBACK.addAddress('::1', 'ipv6');
-
 /**
  * Serves GET and HEAD on an address until the signal aborts. While another program has the port, or the node does not have the
  * address yet, it tries again in the background: neither must end the agent.
@@ -65,7 +60,7 @@ export async function serve(listener: Listener): Promise<Server> {
   return server;
 }
 
-function createLimitedServer({ address, routes, onError, patienceMs = LIMITS.patienceMs }: Listener): Server {
+function createLimitedServer({ routes, onError, patienceMs = LIMITS.patienceMs }: Listener): Server {
   const server = createServer({
     maxHeaderSize: LIMITS.headers,
     requestTimeout: patienceMs,
@@ -75,10 +70,9 @@ function createLimitedServer({ address, routes, onError, patienceMs = LIMITS.pat
   // Node.js reads all requests of a packet at once.
   server.maxRequestsPerSocket = 1;
   limitConnections(server);
-  const onlyLoopback = isLoopback(hostOf(address));
   const handle: RequestListener = async (request, response) => {
     response.setTimeout(patienceMs);
-    const { status, type, body } = await answer(request, routes, onlyLoopback).catch((error: unknown) => {
+    const { status, type, body } = await answer(request, routes).catch((error: unknown) => {
       onError(error);
       return plain(500, 'internal error, see the log');
     });
@@ -125,16 +119,8 @@ async function listen(server: Server, listener: Listener, pause: number): Promis
   onListening();
 }
 
-async function answer(
-  { method, url = '/', headers }: IncomingMessage,
-  routes: Routes,
-  onlyLoopback: boolean,
-): Promise<HttpReply> {
-  const { host } = headers;
+async function answer({ method, url = '/' }: IncomingMessage, routes: Routes): Promise<HttpReply> {
   if (method !== 'GET' && method !== 'HEAD') return plain(405, 'GET and HEAD only');
-  // The name of a web site that points to loopback: its pages could read the answers.
-  if (onlyLoopback && host !== undefined && !isLoopback(hostOf(host)))
-    return plain(421, 'the header Host must be localhost or a loopback address');
   if (url.length > LIMITS.url) return plain(414, 'the URL is too long');
   const [path = '', query = ''] = url.split('?');
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
@@ -154,11 +140,6 @@ export function plain(status: number, line: string): HttpReply {
 /** The host of `host`, `host:port` or `[host]:port`. */
 function hostOf(text: string): string {
   return /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';
-}
-
-function isLoopback(host: string): boolean {
-  const version = isIP(host);
-  return version === 0 ? /^localhost$/i.test(host) : LOOPBACK.check(host, version === 6 ? 'ipv6' : 'ipv4');
 }
 
 const CAUSES: Readonly<Record<string, string>> = {

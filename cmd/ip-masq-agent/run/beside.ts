@@ -2,7 +2,7 @@ import { leftoverRemoval } from '../../../lib/agent/leftovers.ts';
 import type { Round } from '../../../lib/agent/loop.ts';
 import { failureText, oneAtATime } from '../../../lib/agent/one-at-a-time.ts';
 import type { Reasons } from '../../../lib/agent/reasons.ts';
-import { intervalOf, type Knowledge, policiesInKernel } from '../../../lib/agent/state.ts';
+import { type Knowledge, policiesInKernel } from '../../../lib/agent/state.ts';
 import { watchAddresses, watchKernel } from '../../../lib/agent/watch-node.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -85,12 +85,11 @@ function kernelWatch({ flags, agent, reasons, netlink }: Parts): Beside {
   return () => {
     if (isWatched || !agent.state.dataplane?.hearsChanges) return;
     isWatched = true;
-    const interval = () => intervalOf(agent.state, flags['resync-interval']);
-    void watchKernel(netlink, watchedTables(dataplaneOptions(flags)), reasons, interval, stopSignal);
+    void watchKernel(netlink, watchedTables(dataplaneOptions(flags)), reasons, stopSignal);
   };
 }
 
-function watchOwnAddresses({ flags, agent, reasons, notices }: Parts, flows: FlowWatch | undefined): void {
+function watchOwnAddresses({ agent, reasons, notices }: Parts, flows: FlowWatch | undefined): void {
   let known: string | undefined;
   const areCurrent = (): boolean => {
     try {
@@ -104,8 +103,7 @@ function watchOwnAddresses({ flags, agent, reasons, notices }: Parts, flows: Flo
       return false;
     }
   };
-  const interval = () => intervalOf(agent.state, flags['resync-interval']);
-  void watchAddresses(areCurrent, reasons, notices, interval, stopSignal);
+  void watchAddresses(areCurrent, reasons, notices, stopSignal);
 }
 
 /** Watches for flows against the policy, and for ports that run out; undefined if that is off. */

@@ -35,7 +35,7 @@ describe('the addresses of the node', () => {
     }
     const open = () => Object.assign(flood(), { [Symbol.dispose]: () => {} });
     const notices = new Notices(capturedLog().log);
-    const watched = watchAddresses(areCurrent, { add() {} }, notices, () => 1, stop.signal, open);
+    const watched = watchAddresses(areCurrent, { add() {} }, notices, stop.signal, open);
     await delay(1_500);
     stop.abort();
     await watched;
@@ -44,7 +44,7 @@ describe('the addresses of the node', () => {
 });
 
 describe('what is watched', () => {
-  it('is watched again an interval after a failure, unless no later attempt can succeed', async () => {
+  it('is watched again a while after a failure, unless no later attempt can succeed', async () => {
     const failures: unknown[] = [];
     let [opened, started] = [0, 0];
     await keepWatching({
@@ -58,7 +58,7 @@ describe('what is watched', () => {
         started += 1;
       },
       onFailure: (error) => failures.push(error) < 3,
-      interval: () => 1,
+      againMs: 1,
       signal: NEVER,
     });
     assert.deepEqual([opened, started, failures.map(String)], [3, 2, ['Error: 1', 'Error: 2', 'Error: 3']]);
@@ -74,7 +74,7 @@ describe('what is watched', () => {
         open: () => watch(error),
         onStart: () => setImmediate(() => stop.abort()),
         onFailure: () => true,
-        interval: () => 3_600_000,
+        againMs: 3_600_000,
         signal: stop.signal,
       });
       await ended;

@@ -19,7 +19,7 @@ function read(texts: Readonly<Record<string, string>>): Partial<State> {
   const { config, problems } = merge(texts);
   assert.ok(config);
   const valid = loadedOf(config, problems);
-  return { reading: valid, valid, lastValid: 1_060_000 };
+  return { reading: valid, valid };
 }
 
 function refused(text: string): State['invalid'] {
@@ -35,13 +35,11 @@ describe('the facts of the state', () => {
     assert.equal(await good.value('config_valid'), 1);
     assert.equal(await good.value('config_problems', 'severity="warning"', 'kind="link-local-flag"'), 1);
     assert.equal(await good.value('config_problems', 'severity="info"', 'kind="duplicate"'), 1);
-    assert.equal(await good.value('config_last_valid_timestamp_seconds'), 1_060);
     assert.equal((await good.series('config_file_info')).length, 3);
     const [info] = await good.series('config_info');
     const bad = factsOf(stateOf({ ...valid, vanished: new Map([['b', 0]]), invalid: refused('x: 1\n') }));
     assert.deepEqual(await bad.series('config_info'), [info]);
     assert.equal(await bad.value('config_valid'), 0);
-    assert.equal(await bad.value('config_last_valid_timestamp_seconds'), 1_060);
     assert.equal(await bad.value('vanished_config_files'), 1);
     assert.equal((await bad.series('config_file_info')).length, 2);
     const other = factsOf(stateOf(read({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' })));
