@@ -56,6 +56,7 @@ export function dataplaneOptions(flags: FlagValues): DataplaneOptions {
   return {
     backend: flags.backend,
     mode: flags['iptables-mode'],
+    families: keptFamilies(flags),
     chain: flags['masq-chain'],
     randomFully: flags['random-fully'],
     toPorts: flags['to-ports'],

@@ -68,7 +68,7 @@ export async function removeLeftovers(options: LeftoverOptions): Promise<string 
       const retry = { timeoutMs: ATTEMPT_MS, signal, onRetry: () => {} };
       for (const removal of await removeFromAll([location], retry)) {
         if (removal.rules !== undefined) options.onRemoval?.();
-        logRemoval(notices.log, removal, 'left by an earlier run: ');
+        logRemoval(notices.log, removal, 'no longer in use: ');
         if (hasFailed(removal)) failures.push(describeRemoval(removal));
       }
     }

@@ -25,7 +25,7 @@ export type ChooseDataplane = () => Promise<Dataplane>;
  * object. Called before each reading, because after a boot the agent mostly starts before kube-proxy.
  */
 export function dataplaneChooser(options: DataplaneOptions, host: Host): ChooseDataplane {
-  const iptables = once(() => openIptables(options, host, BY_FLAG));
+  const iptables = once(() => openIptables(options, host));
   const nftables = once(async (reason: string) => openNftables(options, host, reason));
   const fitting = once((reason: string) => openFitting(options, host, reason));
   let last: Dataplane | undefined;
@@ -72,7 +72,7 @@ async function findProxyTable({ netlink }: Host): Promise<boolean | DataplaneErr
 async function openFitting(options: DataplaneOptions, host: Host, reason: string): Promise<Dataplane> {
   let why: DataplaneError;
   try {
-    return await openIptables(options, host, reason);
+    return await openIptables(options, host, { reason, families: options.families });
   } catch (error) {
     if (!(error instanceof DataplaneError) || !error.meansNoRules) throw error;
     why = error;

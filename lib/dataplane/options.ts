@@ -1,3 +1,4 @@
+import type { Family } from '../cidr/address.ts';
 import type { PortOptions } from './ports.ts';
 
 /** The kernel API that iptables uses: nf_tables, or the older ip_tables. */
@@ -30,4 +31,6 @@ type Backend = 'iptables' | 'nftables';
 
 export interface DataplaneOptions extends IptablesOptions {
   readonly backend: Backend | 'auto';
+  /** The families for which there are to be rules. */
+  readonly families: readonly Family[];
 }

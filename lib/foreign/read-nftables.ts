@@ -17,7 +17,7 @@ export interface Branch {
 }
 
 /** What is read of all chains that one base chain leads to: foreign rules can be more than fit into memory. */
-const [MOST_RULES, MOST_BYTES] = [5_000, 4 * 1024 * 1024];
+const [MOST_RULES, MOST_BYTES] = [5_000, 2 * 1024 * 1024];
 
 /** What one rule says by names alone. */
 interface Part {
@@ -42,16 +42,13 @@ export async function readBranches(
   let left = MOST_RULES;
   const visited = new Set([base.chain]);
   const partsOf = async (chain: string): Promise<readonly Part[]> => {
-    const parts: Part[] = [];
     const name = { family: base.family, table: base.table, chain };
-    const visit = (rule: RuleReply) => {
-      left -= 1;
-      if (left < 0) throw new NetlinkError('limit', `more than ${MOST_RULES} rules`);
-      const part = partOf(rule, base.isRaw);
-      if (part.kind !== undefined || part.isReturn || part.targets.length > 0) parts.push(part);
-    };
-    await netlink.use((requests) => requests.eachRule(name, visit, { rules: MOST_RULES, bytes: MOST_BYTES }));
-    return parts;
+    const rules = await netlink.use((requests) => requests.rules(name, MOST_BYTES));
+    left -= rules.length;
+    if (left < 0) throw new NetlinkError('limit', `more than ${MOST_RULES} rules`);
+    return rules
+      .map((rule) => partOf(rule, base.isRaw))
+      .filter(({ kind, isReturn, targets }) => kind !== undefined || isReturn || targets.length > 0);
   };
   /** Takes note of a rule and of all that it leads to. */
   const follow = async (first: Part, branch: Branch & { readonly evidence: string[] }): Promise<Branch> => {

@@ -197,6 +197,10 @@ function command(words: readonly string[]): string | undefined {
   return words.every((word) => /^[\w.-]+$/.test(word)) ? words.join(' ') : undefined;
 }
 
+/** In most cases, nf_tables names such a rule all the same. */
+const UNLISTED =
+  'iptables cannot list it, because of a rule of nft(8) or of an extension that is not installed here';
+
 const MOST_LINES = 10;
 
 const BUILT_IN = { raw: 'PREROUTING', nat: 'POSTROUTING' } as const;
@@ -223,7 +227,9 @@ async function listRules(
     if (found === undefined && mode === 'nft') return [];
     if (found === undefined)
       throw new DataplaneError('missing', 'it is in use, but not installed here', 'install it');
-    const rules = await createTool(inTurns(host, mode), family, found.suffix).listWhole(chain, table);
+    const rules = await createTool(inTurns(host, mode), family, found.suffix).list(chain, table);
+    if (rules === undefined)
+      throw new DataplaneError('blocked', UNLISTED, 'use an image that has the extension');
     const others = rules.filter((rule) => table === 'nat' && ruleTarget(rule) !== options.ownChain);
     const shown = `${IPTABLES_OF[family]}${found.suffix} -t nat -S POSTROUTING`;
     postrouting.push(...truncated(others, MOST_LINES, (rule) => `${shown}: ${rule}`));

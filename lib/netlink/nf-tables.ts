@@ -38,13 +38,6 @@ import {
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
-/** How much of a chain is read: an error says that it holds more. */
-export interface MostRules {
-  /** With the jumps to them, which the kernel counts with them. */
-  readonly rules: number;
-  readonly bytes: number;
-}
-
 interface SetShape {
   readonly isInterval?: boolean;
   /** How many elements are read: an error says that it holds more. */
@@ -59,7 +52,6 @@ const READABLE = {
   sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: NFTA.set.name },
   objects: { type: NFT_MSG.getObject, flags: NLM_F.dump, nameType: NFTA.object.name },
   rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain },
-  'each of the rules': { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain, isLong: true },
   elements: { type: NFT_MSG.getSetElement, flags: NLM_F.dump, nameType: NFTA.set.name, isLong: true },
 } as const;
 
@@ -125,34 +117,13 @@ export class NfTables implements Disposable {
     name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
     mostBytes?: number,
   ): Promise<readonly RuleReply[]> {
-    const rules: RuleReply[] = [];
-    await this.#eachRule('rules', name, mostBytes, (rule) => rules.push(rule));
-    return rules;
-  }
-
-  /** Visits the same rules of a chain one after the other, and keeps none: a foreign chain can hold more than fit into memory. */
-  async eachRule(
-    name: ChainName<TableFamily>,
-    visit: (rule: RuleReply) => void,
-    most?: MostRules,
-  ): Promise<void> {
-    const { use = 0 } = (most && (await this.chain(name))) ?? {};
-    if (most !== undefined && use > most.rules) throw above(`${most.rules} rules and jumps to them`);
-    await this.#eachRule('each of the rules', name, most?.bytes, visit);
-  }
-
-  async #eachRule(
-    kind: 'rules' | 'each of the rules',
-    name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
-    mostBytes: number | undefined,
-    visit: (rule: RuleReply) => void,
-  ): Promise<void> {
     let bytes = 0;
-    await this.#ask(kind, name, name.chain, (reply) => {
+    const rules = await this.#ask('rules', name, name.chain, (reply) => {
       bytes += reply.payload.end - reply.payload.start;
       if (mostBytes !== undefined && bytes > mostBytes) throw above(`${mostBytes} bytes of rules`);
-      visit(readRule(reply));
+      return readRule(reply);
     });
+    return rules ?? [];
   }
 
   /** The elements of a set; undefined if there is no such set. */

@@ -52,11 +52,11 @@ describe('the agent with --backend=auto', () => {
     for (const round of [1, 2]) {
       await node.nft(KUBE_PROXY);
       await logs(agent, /using nftables: kube-proxy uses nftables/g, round);
-      await logs(agent, /left by an earlier run: IPv4, iptables .*: removed 7 rules/g, round);
+      await logs(agent, /no longer in use: IPv4, iptables .*: removed 7 rules/g, round);
       assert.doesNotMatch(await inIptables(), /IP-MASQ/);
       await node.nft('delete table ip kube-proxy; delete table ip6 kube-proxy');
       await logs(agent, /using iptables .*: kube-proxy does not use nftables/g, round + 1);
-      await logs(agent, /left by an earlier run: IPv4, nftables: removed /g, round);
+      await logs(agent, /no longer in use: IPv4, nftables: removed /g, round);
       assert.deepEqual([await inIptables(), await inNftables()], [chain, none], agent.log());
     }
     // What a change of the dataplane alone does is told as that.

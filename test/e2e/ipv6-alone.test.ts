@@ -27,7 +27,7 @@ describe('the agent with --enable-ipv4=false', () => {
       await writeFile(configFile, inside('fd00::/8'));
       const { code, stderr } = await node.agent('--once', ...ALONE, ...flags);
       assert.equal(code, 0, stderr);
-      assert.match(stderr, /left by an earlier run: IPv4, \S+.*: removed \d+ rules/);
+      assert.match(stderr, /no longer in use: IPv4, \S+.*: removed \d+ rules/);
       assert.deepEqual(await sources(), [POD.IPv4, NODE.IPv6, POD.IPv6]);
       assert.doesNotMatch(await ipv4Rules(node), /masq/i);
       assert.equal((await node.agent('diff', ...ALONE, ...flags)).code, 0);

@@ -19,7 +19,7 @@ describe('rules of another agent in a chain of the same name', () => {
       const listed = async () =>
         (await node.box.run(`iptables-${mode}`, ['-t', 'nat', '-S', 'IP-MASQ-AGENT'])).stdout;
       const change = changing(agent, volume);
-      await agent.logged(/left by an earlier run: IPv4, iptables [\d.]+ \(\w+\): removed 6 rules/);
+      await agent.logged(/no longer in use: IPv4, iptables [\d.]+ \(\w+\): removed 6 rules/);
       assert.equal(await listed(), '');
       await written();
       const kept = await listed();
@@ -27,7 +27,7 @@ describe('rules of another agent in a chain of the same name', () => {
       // The reading follows the sync: the next change begins after it.
       await change('10.4.0.0/16');
       assert.equal(await listed(), kept);
-      assert.equal(agent.log().match(/left by an earlier run/g)?.length, 1);
+      assert.equal(agent.log().match(/no longer in use/g)?.length, 1);
       assert.match((await node.agent('doctor')).stdout, /^older-agent \(IPv4\): /m);
       await agent.stop();
       assert.match(agent.log(), /: removed \d+ rules.*\n$/);

@@ -13,7 +13,7 @@ const RULES = [
 
 describe('the agent in legacy mode', () => {
   for (const [rule, name, file] of RULES)
-    it(`keeps its rules beside one with an extension that it lacks, and names that: ${name}`, async () => {
+    it(`keeps its rules beside one with an extension that it lacks: ${name}`, async () => {
       await using node = await createNode();
       await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
       await node.restore('iptables-legacy-restore', `-A POSTROUTING ${rule}`);
@@ -31,10 +31,8 @@ describe('the agent in legacy mode', () => {
       // The foreign rule is there, and the second sync writes nothing.
       assert.equal((await agent('--once')).code, 0);
       assert.equal(await node.run('iptables-legacy', '-t', 'nat', '-S'), rules);
-      const unread = new RegExp(
-        `^ +not read: iptables-legacy, table nat, chain POSTROUTING: .*a rule in POSTROUTING of nat needs the extension ${name} of iptables, which is not installed here: .*; use an image that has this extension$`,
-        'gm',
-      );
+      const unread =
+        /^ +not read: iptables-legacy, table nat, chain POSTROUTING: iptables cannot list it, .*; use an image that has the extension$/gm;
       for (const words of [['doctor'], ['explain', '--live', '8.8.8.8']]) {
         const { stdout } = await besideAgent(node, () => agent(...words));
         assert.equal(stdout.match(unread)?.length, 1, stdout);
@@ -55,7 +53,7 @@ it('doctor says that iptables cannot list a rule of nft(8), and names the rule a
   assert.match(stdout, /table ip nat, chain POSTROUTING \(masquerading: 1 rule\)/);
   assert.match(
     stdout,
-    /^ +not read: iptables-nft, table nat, chain POSTROUTING: iptables-nft cannot list POSTROUTING of nat: .*'nft' tool; list it with nft list chain ip nat POSTROUTING$/m,
+    /^ +not read: iptables-nft, table nat, chain POSTROUTING: iptables cannot list it, because of a rule of nft\(8\) or /m,
   );
 });
 

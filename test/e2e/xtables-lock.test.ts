@@ -38,7 +38,7 @@ describe('while another program holds the xtables lock', () => {
     await agent.logged(/- element 10\.1\.0\.0\/16/);
     assert.match(await node.run('nft', 'list', 'table', 'ip', 'ip-masq-agent'), /10\.2\.0\.0\/16 counter/);
     lock.kill();
-    await agent.logged(/left by an earlier run: IPv4, iptables [\d.]+ \(legacy\)/);
+    await agent.logged(/no longer in use: IPv4, iptables [\d.]+ \(legacy\)/);
     await agent.logged(/no leftovers of an earlier run are left/);
     assert.equal(agent.log().match(/cannot remove leftovers/g)?.length, 1);
     await agent.stop();

@@ -11,7 +11,7 @@ import { olderAgentRules } from '../lab/older-agent.ts';
 import { succeed } from '../lab/run.ts';
 import { boxHost, DEFAULTS } from './support.ts';
 
-const AUTO: DataplaneOptions = { ...DEFAULTS, backend: 'auto', mode: 'auto' };
+const AUTO: DataplaneOptions = { ...DEFAULTS, backend: 'auto', mode: 'auto', families: ['IPv4'] };
 
 /** The command that writes these lines to nat. */
 const inNat = (tool: string, lines: readonly string[]) =>

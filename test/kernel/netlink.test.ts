@@ -389,11 +389,9 @@ describe('the chains of other programs over netlink', () => {
     await succeed(box.run('nft', ['-f', '-'], { input: `${input.join('\n')}\n` }));
     await using netlink = await openNetlink(box);
     const table = { family: 'IPv4', table: 't' } as const;
-    const rules = (most: number, bytes: number) =>
-      netlink.eachRuleOf({ ...table, chain: 'big' }, { rules: most, bytes });
-    assert.equal((await rules(301, 1_000_000)).length, 300);
-    await assert.rejects(rules(299, 1_000_000), { failure: 'limit', message: /^more than 299 rules/ });
-    await assert.rejects(rules(301, 1_000), { failure: 'limit', message: 'more than 1000 bytes of rules' });
+    const rules = (bytes: number) => netlink.rules({ ...table, chain: 'big' }, bytes);
+    assert.equal((await rules(1_000_000)).length, 300);
+    await assert.rejects(rules(1_000), { failure: 'limit', message: 'more than 1000 bytes of rules' });
     const elements = (most: number) => netlink.elements({ ...table, set: 's' }, { isInterval: false, most });
     assert.equal((await elements(3_000))?.ranges.length, 3_000);
     await assert.rejects(elements(2_999), { failure: 'limit', message: 'more than 2999 elements in set s' });

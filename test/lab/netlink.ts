@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Family } from '../../lib/cidr/address.ts';
 import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
-import type { ChainName } from '../../lib/netlink/change.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
-import type { TableFamily } from '../../lib/netlink/messages.ts';
-import type { MostRules, NfTables } from '../../lib/netlink/nf-tables.ts';
-import type { RuleReply } from '../../lib/netlink/replies.ts';
+import type { NfTables } from '../../lib/netlink/nf-tables.ts';
 import type { Events, TableChange } from '../../lib/netlink/watch.ts';
 import type { Box } from './box.ts';
 import { startHelper } from './helper.ts';
@@ -20,8 +17,6 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> 
   raw(messages: readonly RawMessage[]): Promise<void>;
   /** Makes an ipset of type hash:ip. */
   createIpset(family: Family, name: string): Promise<void>;
-  /** What `eachRule` visits: a function cannot be called from another process. */
-  eachRuleOf(name: ChainName<TableFamily>, most?: MostRules): Promise<readonly RuleReply[]>;
   /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
   flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
@@ -81,12 +76,10 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'sets',
     'objects',
     'rules',
-    'eachRuleOf',
     'elements',
     'commit',
     'natChains',
   ] as const;
-  const eachRuleOf = call('eachRuleOf') as Netlink['eachRuleOf'];
   return {
     ...(Object.fromEntries(
       [
@@ -98,7 +91,6 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
         'flood' as const,
       ].map((name) => [name, call(name)]),
     ) as unknown as Netlink),
-    eachRule: async (name, visit, most) => (await eachRuleOf(name, most)).forEach(visit),
     [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
   };
 }

@@ -4,7 +4,6 @@ import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import { attribute, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
-import type { RuleReply } from '../../lib/netlink/replies.ts';
 import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
@@ -33,12 +32,6 @@ const netlink: Netlink = {
   sets: (name) => tables.sets(name),
   objects: (name) => tables.objects(name),
   rules: (...values) => tables.rules(...values),
-  eachRule: (...values) => tables.eachRule(...values),
-  async eachRuleOf(name, most) {
-    const rules: RuleReply[] = [];
-    await tables.eachRule(name, (rule) => rules.push(rule), most);
-    return rules;
-  },
   elements: (...values) => tables.elements(...values),
   commit: (...values) => tables.commit(...values),
   natChains: () => tables.natChains(),

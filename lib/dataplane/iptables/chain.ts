@@ -186,17 +186,7 @@ function author(origin: Entry['origin']): string {
 const MAX_CHAIN_LENGTH = 28;
 
 /** Built-in chains, which the agent would empty, and verdicts, which cannot be names of chains. */
-const BUILT_IN = [
-  'PREROUTING',
-  'INPUT',
-  'FORWARD',
-  'OUTPUT',
-  'POSTROUTING',
-  'ACCEPT',
-  'DROP',
-  'QUEUE',
-  'RETURN',
-];
+const BUILT_IN = /^(?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING|ACCEPT|DROP|QUEUE|RETURN)$/;
 
 /** What to do about rules of v1 or v2. */
 export const OLDER_AGENT_REMEDY =
@@ -212,5 +202,5 @@ export function secondChain(chain: string): string {
 /** Whether the agent's chain may have this name: none of iptables, kubelet and kube-proxy, and none of a second chain. */
 export function isChainName(text: string): boolean {
   const valid = text.length <= MAX_CHAIN_LENGTH && /^[A-Za-z0-9_][A-Za-z0-9_-]*$/.test(text);
-  return valid && !BUILT_IN.includes(text) && !text.startsWith('KUBE-') && !text.endsWith(SECOND);
+  return valid && !BUILT_IN.test(text) && !text.startsWith('KUBE-') && !text.endsWith(SECOND);
 }

@@ -1,5 +1,5 @@
 import { FAMILIES, type Family } from '../../cidr/address.ts';
-import { BY_FLAG, type Dataplane, type EntryCount, type Plan, type RuleLocation } from '../dataplane.ts';
+import type { Dataplane, EntryCount, Plan, RuleLocation } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { noAnswer, readIfChanged } from '../netlink.ts';
@@ -17,20 +17,20 @@ import { kernelVerdicts } from './verdict.ts';
 /**
  * The policy as one chain of `nat`, entered from POSTROUTING.
  *
- * @param reason why it is used; if no flag has chosen it, the kernel is asked whether it supports such rules
+ * @param chosen why it is used; the kernel is asked whether it supports such rules of these families. Absent if a flag asks for it
  * @throws {DataplaneError} if no iptables of the mode is installed, or it fails
  */
 export async function openIptables(
   options: IptablesOptions,
   host: Host,
-  reason: string = BY_FLAG,
+  chosen?: { readonly reason: string; readonly families: readonly Family[] },
 ): Promise<Dataplane> {
   const detected = await detectMode(host, options.mode);
-  if (reason === BY_FLAG) return iptablesDataplane(detected, options, host);
-  // In legacy mode the search for the mode has asked the kernel, and takes it only if others use it.
-  if (detected.mode === 'nft')
-    await createTool(host, 'IPv4', detected.suffix).testSupport(renderJump('MASQUERADE'));
-  return iptablesDataplane({ ...detected, reason: `${reason}; ${detected.reason}` }, options, host);
+  if (chosen === undefined) return iptablesDataplane(detected, options, host);
+  const runner = inTurns(host, detected.mode);
+  for (const family of chosen.families)
+    await createTool(runner, family, detected.suffix).testSupport(renderJump('MASQUERADE'));
+  return iptablesDataplane({ ...detected, reason: `${chosen.reason}; ${detected.reason}` }, options, host);
 }
 
 /**

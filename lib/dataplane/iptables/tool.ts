@@ -1,5 +1,4 @@
 import type { Family } from '../../cidr/address.ts';
-import { TABLE_FAMILIES } from '../../netlink/messages.ts';
 import { DataplaneError, noListing, type Symptom, toolError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
@@ -52,18 +51,6 @@ export function createTool(host: Host, family: Family, suffix: string) {
      */
     async list(chain: string, table = 'nat', most?: number): Promise<readonly string[] | undefined> {
       return rulesIn(chain, await ask(table, ['-S', chain], most && most * RULE_BYTES));
-    },
-    /**
-     * The same of a chain that is there.
-     *
-     * @throws {DataplaneError} also if it has rules that iptables cannot read
-     */
-    async listWhole(chain: string, table: string): Promise<readonly string[]> {
-      const result = await query(table, '-S', chain);
-      const specs = rulesIn(chain, result);
-      const showing = `nft list chain ${TABLE_FAMILIES[family].word} ${table} ${chain}`;
-      if (specs === undefined) throw unlisted(command, `${chain} of ${table}`, showing, result);
-      return specs;
     },
     /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
     async listCounts(chain: string): Promise<readonly CountedRule[]> {
@@ -168,7 +155,7 @@ function isAbsent({ stderr }: ToolResult): boolean {
 }
 
 /** What iptables-legacy says of a rule that another program has written. It still finds a given rule, and writes others. */
-const UNKNOWN_EXTENSION = /Can't find library for (?:match|target) `([^']*)'/;
+const UNKNOWN_EXTENSION = /Can't find library for (?:match|target) `/;
 
 /** Whether there is a rule that iptables cannot parse, of nft(8), some of which make it crash, or with an unknown extension. */
 function isUnreadable({ stderr }: ToolResult): boolean {
@@ -199,12 +186,6 @@ const SYMPTOMS: readonly Symptom[] = [
     failure: 'unsupported',
     remedy:
       'load ip_tables and iptable_nat (for IPv6, ip6_tables and ip6table_nat), or use --iptables-mode=nft or --backend=nftables',
-  },
-  {
-    pattern: /can't open lock file.*Is a directory/i,
-    failure: 'refused',
-    remedy:
-      "remove this directory on the node, where a mount has made it: for /run/xtables.lock, each pod's hostPath needs the type FileOrCreate",
   },
   {
     pattern: /can't open lock file/i,
@@ -259,21 +240,6 @@ const SYMPTOMS: readonly Symptom[] = [
       'find out which other program changes these rules, or whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat)',
   },
 ];
-
-/** Why a chain that is there cannot be listed, with what the command says of it. */
-function unlisted(command: string, chain: string, showing: string, result: ToolResult): DataplaneError {
-  const said = saidBy(result).replace(/\.$/, '');
-  const extension = UNKNOWN_EXTENSION.exec(result.stderr)?.[1];
-  if (extension === undefined)
-    return new DataplaneError(
-      'refused',
-      `${command} cannot list ${chain}: ${said}`,
-      `list it with ${showing}`,
-    );
-  const needs = `a rule in ${chain} needs the extension ${extension} of iptables, which is not installed here`;
-  const message = `${command} cannot list it, because ${needs}: ${said}`;
-  return new DataplaneError('missing', message, 'use an image that has this extension');
-}
 
 function saidBy({ stderr, code }: ToolResult): string {
   return stderr.trim().replace(/\s*\n\s*/g, '; ') || `exit code ${code}`;

@@ -72,9 +72,7 @@ export interface TableRule extends UserData {
 /** NFT_TABLE_F_… in linux/netfilter/nf_tables.h. */
 const TABLE_FLAGS = { dormant: 1, owner: 2, persist: 4 } as const;
 /** NFT_SET_…. */
-const SET_FLAGS = { anonymous: 1, constant: 2, interval: 4, map: 8, timeout: 0x10, dynamic: 0x20 } as const;
-const KNOWN_SET_FLAGS = 0x3f;
-const NFT_SET_OBJECT = 0x40;
+const [ANONYMOUS, INTERVAL, MAP, OBJECT] = [1, 4, 8, 0x40];
 
 type ReadElements = Pick<Elements, 'ranges' | 'catchAll' | 'hasOthers'>;
 
@@ -120,15 +118,13 @@ export function tableOf(
 
 function setOf(family: Family, set: SetReply & { readonly elements: ReadElements | undefined }): TableSet {
   const { name, elements, size } = set;
-  const unknown = set.flags & ~KNOWN_SET_FLAGS;
-  const flags = [...names(SET_FLAGS, set.flags), ...(unknown === 0 ? [] : [`0x${unknown.toString(16)}`])];
   const isOfAddresses = set.keyType === KEY_TYPE[family] && set.keyBytes === NFPROTO[family].bytes;
   return {
     ...userData(set),
     name,
     properties: [
       `type ${isOfAddresses ? NFT_FAMILY[family].type : set.keyType}`,
-      ...(flags.length === 0 ? [] : [`flags ${flags.join(',')}`]),
+      `flags ${set.flags === INTERVAL ? 'interval' : set.flags}`,
       ...(size === undefined ? [] : [`size ${size}`]),
       ...set.expressions.map(statefulText),
     ],
@@ -139,11 +135,11 @@ function setOf(family: Family, set: SetReply & { readonly elements: ReadElements
 }
 
 function isAnonymous({ flags }: SetReply): boolean {
-  return (flags & SET_FLAGS.anonymous) !== 0;
+  return (flags & ANONYMOUS) !== 0;
 }
 
 function isMap({ flags }: SetReply): boolean {
-  return (flags & (SET_FLAGS.map | NFT_SET_OBJECT)) !== 0;
+  return (flags & (MAP | OBJECT)) !== 0;
 }
 
 function statefulText(expression: Expression): string {

@@ -25,7 +25,8 @@ it('the removal of leftovers ends without an error if the agent stops while it w
     },
   });
   const host = { ...hostWith({}), netlink };
-  const dataplane = { backend: 'iptables', mode: 'nft', chain: 'X', randomFully: true, toPorts: [] } as const;
+  const rules = { chain: 'X', randomFully: true, toPorts: [] } as const;
+  const dataplane = { ...rules, backend: 'iptables', mode: 'nft', families: ['IPv4'] } as const;
   const options = { dataplane, host, agent: new Knowledge(), notices: new Notices(log), signal: stop.signal };
   const failure = await removeLeftovers(options);
   assert.deepEqual([failure, lines], [undefined, []]);

@@ -17,7 +17,6 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     sets: none,
     objects: none,
     rules: none,
-    eachRule: none,
     elements: none,
     commit: none,
     natChains: none,

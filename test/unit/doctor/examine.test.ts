@@ -131,7 +131,7 @@ async function examined(node: Node) {
       config: { ...OPTIONS, families: ['IPv4'], checkVerdicts: checksOf(['IPv4'], []) },
       resyncInterval: 1,
     },
-    dataplane: { ...RULES, backend: 'iptables', mode: 'nft', ...node.options },
+    dataplane: { ...RULES, backend: 'iptables', mode: 'nft', families: ['IPv4'], ...node.options },
     host: hostOf(node),
     accepted: [],
     findPods: node.findPods ?? (async () => []),
