@@ -112,6 +112,11 @@ export const RENDER_FLAGS = {
     'false',
     'with --format=config: write no masqueradeCIDRs, but the shortest list of nonMasqueradeCIDRs that means the same',
   ),
+  'diff-to': flag(
+    paths,
+    '',
+    'a file, a directory or - to read as check does. The command then prints which addresses change their verdict if these config files replace those of --filename or --config-dir. The flag may be given several times. The exit code is 4 if there are any such addresses',
+  ),
   live: flag(
     boolean,
     'false',

@@ -80,6 +80,8 @@ export const COMMANDS: Commands = {
     examples: {
       'render --format=config --flatten':
         'for a program that reads one file and does not know masqueradeCIDRs',
+      'render -R -f main/manifests --diff-to=manifests':
+        'for a pull request, with the main branch in another directory: see what it changes for packets',
       'render --live': 'on a node that has no nft: see what the kernel holds',
     },
     asksAgent: () => true,

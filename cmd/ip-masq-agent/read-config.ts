@@ -61,7 +61,7 @@ export function errorJson(error: InvalidConfigError | undefined): { readonly err
  *
  * @throws {UsageError}
  */
-async function readReport(flags: InputFlags, paths: readonly string[]): Promise<CheckReport> {
+export async function readReport(flags: InputFlags, paths: readonly string[]): Promise<CheckReport> {
   const inputs = await readPaths(flags, paths);
   const names = inputs.agents.map(({ name }) => name);
   if (names.length > 0)

@@ -66,7 +66,10 @@ function notesOf(reports: readonly NodeReport[]): readonly string[] {
     notes.push(
       `if ${truncatedText(addresses, MOST_NAMES, String)} is of a Service, its endpoint decides on ${blind.length === 1 ? 'the node' : `the ${blind.length} nodes`} where conntrack shows no connection to it: ask for that instead (kubectl get endpointslices -A)`,
     );
-  if (configs > 1) notes.push(`${configs} configs: ip-masq-agent check PATH says the hash of a list`);
+  if (configs > 1)
+    notes.push(
+      `${configs} configs: ip-masq-agent check PATH says the hash of a list, ip-masq-agent render -f PATH --diff-to=PATH what differs between two`,
+    );
   return notes;
 }
 
