@@ -1,7 +1,7 @@
 import type { Survey } from '../agent/rule-locations.ts';
 import { formatAddress } from '../cidr/address.ts';
 import type { Prefix } from '../cidr/prefix.ts';
-import { complement, everything, formatRange, rangeOf, sameRanges } from '../cidr/ranges.ts';
+import { formatRange, rangeOf, sameRanges } from '../cidr/ranges.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { KernelVerdict, KernelVerdicts } from '../dataplane/dataplane.ts';
 import { verdictAt } from '../dataplane/kernel-verdicts.ts';
@@ -18,7 +18,6 @@ import {
   type OwnAddress,
   type Verdict,
 } from '../policy/policy.ts';
-import { counted, truncatedText } from '../text/words.ts';
 
 /** What happens to traffic to an address. */
 export interface Explained {
@@ -142,7 +141,7 @@ export async function explainedLive(
     ...said,
     live: {
       isLocal: isOwn(address),
-      kernel: hasOtherSources ? { ...kernel, kernelRule: sourcesText(used) } : kernel,
+      kernel: hasOtherSources ? { ...kernel, kernelRule: OTHER_SOURCES } : kernel,
       agrees: config && agree(said, kernel) && !hasOtherSources,
       elsewhere: verdictsElsewhere(observed, from, said),
       flows: flows.map((one) => liveFlow(one, said, isOwn)),
@@ -192,23 +191,7 @@ function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVe
   return state === 'applied' && verdict === decision?.verdict && as === meant;
 }
 
-const MAX_RANGES = 3;
-
-/** Where packets come from that the rules ask for. */
-function sourcesText({ family, from }: KernelVerdicts): string {
-  const listed = from ?? everything(family);
-  const others = complement(listed);
-  // What says it in fewer words.
-  const isExcept = others.ranges.length < listed.ranges.length || others.ranges.length === 0;
-  const shown = truncatedText(
-    (isExcept ? others : listed).ranges,
-    MAX_RANGES,
-    (range) => formatRange(family, range),
-    (more) => counted(more, 'more range'),
-  );
-  const where = isExcept ? `anywhere${shown && ` but ${shown}`}` : shown || 'nowhere';
-  return `its rules are about packets from ${where}, the config about packets from elsewhere; see ip-masq-agent diff`;
-}
+const OTHER_SOURCES = 'its rules are about packets from other ranges than the config; see ip-masq-agent diff';
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */
 interface ObservedPlaces {

@@ -13,7 +13,7 @@ import type { Advice } from '../text/advice.ts';
 import { withOrigin } from '../text/origin.ts';
 import { counted, truncated } from '../text/words.ts';
 import { allowedSources, notMasqueradedDestinations } from './flatten.ts';
-import { type Policy, verdictElsewhere } from './policy.ts';
+import type { Policy } from './policy.ts';
 
 /** Routes to pods that are outside: packets to them, or to a part of them, are masqueraded. */
 export interface MasqueradedPodRoutes extends Advice {
@@ -49,7 +49,7 @@ export function masqueradedPodRoutes(
   accepted: readonly Prefix[],
   configFiles: readonly string[],
 ): readonly MasqueradedPodRoutes[] {
-  const { family, from, entries } = policy;
+  const { family, entries } = policy;
   if (allowedSources(policy)?.ranges.length === 0) return [];
   const setOf = (prefixes: readonly Prefix[]) =>
     rangeSet(family, prefixes.filter((prefix) => prefix.family === family).map(rangeOf));
@@ -62,12 +62,6 @@ export function masqueradedPodRoutes(
       verdict === 'masqueraded' && as?.origin !== origin && meets(prefix, found),
   );
   const configFile = configFiles.includes(OPERATOR) ? OPERATOR : (configFiles[0] ?? OPERATOR);
-  const whose =
-    verdictElsewhere(policy) === 'not_masqueraded'
-      ? ' if packets come from masqueradeFromCIDRs'
-      : from.length > 0
-        ? ' unless packets come from nonMasqueradeFromCIDRs'
-        : '';
   return listable(found).map((range) => {
     const some = concerned.filter(({ prefix }) => overlap(range, prefix));
     const own = exceptions.filter(({ prefix }) => covers(range, prefix));
@@ -76,7 +70,7 @@ export function masqueradedPodRoutes(
       family,
       range,
       routes: some.length,
-      message: `${counted(some.length, 'route')} ${some.length === 1 ? 'leads' : 'lead'} to pods in ${range.text}, which the config masquerades${whose}`,
+      message: `${counted(some.length, 'route')} ${some.length === 1 ? 'leads' : 'lead'} to pods in ${range.text}, which the config masquerades`,
       evidence: [
         ...truncated(some, SHOWN, ({ text }) => text),
         ...truncated(own, SHOWN, ({ prefix, origin }) => `masqueraded by ${withOrigin(prefix.text, origin)}`),

@@ -91,14 +91,14 @@ describe('pods that the config masquerades', () => {
         'masqueradeFromCIDRs: [10.244.0.0/16]\nmasqueradeAddresses: [{destination: 10.244.9.0/24, address: 192.0.2.0/24}]\n',
     };
     const [one] = found(texts, ['10.244.9.0/24']);
-    assert.match(one?.message ?? '', /masquerades if packets come from masqueradeFromCIDRs$/);
+    assert.equal(one?.range.text, '10.244.9.0/24');
     assert.deepEqual(one?.evidence, ['10.244.9.0/24 dev pods']);
   });
 
   it('follow nonMasqueradeFromCIDRs', () => {
     const of = (from: string) => found({ 'ip-masq-x': from }, ['10.244.9.0/24']);
     const [one] = of('nonMasqueradeFromCIDRs: [10.245.0.0/16]');
-    assert.match(one?.message ?? '', /masquerades unless packets come from nonMasqueradeFromCIDRs$/);
+    assert.equal(one?.range.text, '10.244.9.0/24');
     assert.deepEqual(of('nonMasqueradeFromCIDRs: [0.0.0.0/0]'), []);
   });
 
