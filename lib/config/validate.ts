@@ -11,7 +11,6 @@ import { MAX_PROBLEMS, maxIndicators } from './limits.ts';
 import type { Problem } from './problem.ts';
 import { misshapes } from './shape.ts';
 import { countIndicators } from './size.ts';
-import { templateAdvice, templateMarkIn } from './template.ts';
 import { keyName, type MapNode, type Node, type Pair, parseYaml } from './yaml.ts';
 
 export interface ValidatedFile {
@@ -68,12 +67,6 @@ type Values = ReadonlyMap<string, Node>;
 function parse(text: string, { cidrLimitMax }: ConfigOptions, report: NoteProblem): MapNode | undefined {
   try {
     countIndicators(text, maxIndicators(cidrLimitMax));
-    const template = templateMarkIn(text);
-    if (template !== undefined) {
-      const { message, remedy } = templateAdvice(template.mark);
-      report('syntax', template, message, remedy);
-      return undefined;
-    }
     const root = parseYaml(text);
     if (root?.kind === 'map') return root;
     if (root === undefined) {

@@ -115,7 +115,7 @@ function syntaxRemedy(reason: string, atEnd: boolean): string {
     return 'close the bracket or quote; the file may be cut off';
   if (reason.includes('non-printable')) return 'remove the control character';
   if (reason.includes('maxDepth')) return 'a config is a map of keys with flat lists; remove the nesting';
-  return 'check indentation, quotes and colons of this line and the one before';
+  return 'check indentation, quotes and colons of this line and the one before; if this is a template, render it first';
 }
 
 /** An escape in double quotes, and the blank line behind it if it is a line break. */
@@ -295,7 +295,11 @@ class Composer {
 /** @param names those of the keys before, among which it comes */
 function rejectKey(key: Node, names: Set<string>): void {
   if (key.kind !== 'scalar')
-    throw new PlacedError(`has ${describe(key)} as a key`, key.offset, 'write a text, or quotes around it');
+    throw new PlacedError(
+      `has ${describe(key)} as a key`,
+      key.offset,
+      'write a text; if this is a template, render it first',
+    );
   const name = keyName(key);
   if (name === '<<')
     throw new PlacedError(

@@ -1,7 +1,6 @@
 import { type ConfigFile, LINE_BREAK, problemIn, type TextFile } from '../config/config-file.ts';
 import { MANIFEST_LIMITS, OWN_MANIFEST_LIMITS } from '../config/limits.ts';
 import type { Problem } from '../config/problem.ts';
-import { RENDER, templateMarkIn } from '../config/template.ts';
 import { type Node, parseDocuments, valueAt } from '../config/yaml.ts';
 import { PlacedError } from '../text/error.ts';
 import { printable } from '../text/escape.ts';
@@ -113,13 +112,9 @@ function isManifest(piece: ParsedPiece): boolean {
   return piece.documents.some((node) => valueAt(node, 'apiVersion') && valueAt(node, 'kind'));
 }
 
-function asProblem({ start, text, error }: Piece & { readonly error: PlacedError }, file: TextFile): Problem {
-  // A rendered manifest may hold such a mark too, in a text that is for another program.
-  const mark = templateMarkIn(text)?.mark;
-  const render = mark === undefined ? '' : `if "${mark}" is a placeholder, ${RENDER}; else `;
-  const remedy = `${render}${printable(error.remedy)}`;
+function asProblem({ start, error }: Piece & { readonly error: PlacedError }, file: TextFile): Problem {
   const at = { offset: start + error.offset };
-  return problemIn(file, 'syntax', at, printable(error.message), remedy);
+  return problemIn(file, 'syntax', at, printable(error.message), printable(error.remedy));
 }
 
 /** The objects from top to bottom, those in lists too; one that has aliases is there once. */
