@@ -23,7 +23,7 @@ import { configSchema, mergedSchema } from './schemas.ts';
 import { terminalPicture } from './terminal.ts';
 
 /** The pages that may have generated parts. */
-export const PAGES: readonly string[] = globSync(
+const PAGES: readonly string[] = globSync(
   fileURLToPath(new URL('../{docs/*,test/*/results,examples/helm/*/README}.md', import.meta.url)),
 );
 
@@ -117,7 +117,7 @@ const PROCESS_METRICS = [
 ].map(([, name = '', help = '', type = '']) => [`\`${name}\``, type, '', help]);
 
 /** The generated tables by name. */
-export function generatedTables(): Readonly<Record<string, string>> {
+function generatedTables(): Readonly<Record<string, string>> {
   return {
     commands: table(
       ['command', 'what it does'],

@@ -98,17 +98,6 @@ describe('the agent', () => {
     await answers(node, '/metrics', UNCHANGED);
     await agent.stop();
   });
-
-  it('is silent about syncs that change nothing, below --v=3', async () => {
-    await using node = await createNode();
-    const agent = node.start('--resync-interval=100ms', SERVED);
-    await agent.logged(/metrics, probes and status on/);
-    const before = agent.log();
-    await answers(node, '/metrics', UNCHANGED);
-    // The watchers beside the loop may have told of the node meanwhile.
-    assert.doesNotMatch(agent.log().slice(before.length), /"reason":/);
-    await agent.stop();
-  });
 });
 
 describe('a log that nobody reads', () => {

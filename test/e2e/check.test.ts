@@ -94,24 +94,6 @@ config hash a198830dd794, without flags: nodes with equal hashes have an equal c
     assert.equal(stderr, '');
   });
 
-  for (const [what, writer] of [
-    ['a pipe that is full', ''],
-    [
-      'one that another program has made non-blocking',
-      'perl -MFcntl -e "fcntl STDOUT, F_SETFL, O_WRONLY | O_NONBLOCK; exec @ARGV"',
-    ],
-  ] as const)
-    it(`keeps nothing back from a reader that is slow, behind ${what}`, async () => {
-      const { file, args } = command(['--output=json', ...LARGE, await largeConfig(scratch.path)]);
-      const script = `${writer} "$@" | { sleep 1; cat; }`;
-      const { stdout, stderr } = await run(
-        { file: 'sh', args: ['-c', script, 'sh', file, ...args] },
-        PROGRAMS,
-      );
-      assert.equal(stderr, '');
-      assert.equal(JSON.parse(stdout).merged.nonMasqueradeCIDRs.length, 20_000);
-    });
-
   it('ends with exit code 1 if its output cannot be written', async () => {
     const { file, args } = command([join(EXAMPLES, 'config-reconciled.yaml')]);
     const { code, stderr } = await run(

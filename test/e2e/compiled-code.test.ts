@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { copyFile, rename, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { it } from 'node:test';
 import { temporaryDirectory } from '../lab/volume.ts';
-import { BINARY, besideAgent, createNode } from './support.ts';
+import { BINARY, createNode } from './support.ts';
 
 it('an agent whose compiled code V8 refuses keeps the rules as any other, and says at --v=3 why it starts slower', async () => {
   await using dir = await temporaryDirectory();
@@ -22,21 +22,4 @@ it('an agent whose compiled code V8 refuses keeps the rules as any other, and sa
     assert.equal(stderr.includes('"started slower: V8 refuses the compiled code'), said);
     assert.match((await node.chain()).join('\n'), /-d 10\.0\.0\.0\/8 .* -j RETURN/);
   }
-});
-
-it('a running agent keeps its own parts if a new build replaces them', async () => {
-  await using dir = await temporaryDirectory();
-  const binary = join(dir.path, 'ip-masq-agent');
-  for (const name of ['ip-masq-agent', 'ip-masq-agent.bundle', 'koffi.node', 'package.json'])
-    await copyFile(join(dirname(BINARY), name), join(dir.path, name));
-  await using node = await createNode(binary);
-  const agent = await besideAgent(node, async () => {
-    const started = node.start('--once', '--backend=iptables');
-    await started.logged(/another agent already runs/);
-    await writeFile(`${binary}.new`, 'another build');
-    await rename(`${binary}.new`, `${binary}.bundle`);
-    return started;
-  });
-  // After the sync it loads what removes leftovers.
-  assert.equal((await agent.ended).code, 0, agent.log());
 });

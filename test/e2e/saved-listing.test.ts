@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createNode, eventually, inside, SERVED } from './support.ts';
 
@@ -21,26 +20,5 @@ describe('rules that do not stay', () => {
       () => `the table as it was; the log is ${agent.log()}`,
     );
     await agent.stop();
-  });
-
-  it('are told with what iptables says if a foreign rule keeps a chain, at the change and by a new process', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({
-      'ip-masq-a': `${inside('10.0.0.0/8')}masqueradeFromCIDRs: [10.244.0.0/16]\n`,
-    });
-    const once = () => node.agent('--once', '--iptables-mode=legacy');
-    assert.equal((await once()).code, 0);
-    const rule = ['-A', 'POSTROUTING', '-p', 'udp', '-j', 'IP-MASQ-AGENT-FROM'];
-    await node.run('iptables-legacy', '-t', 'nat', ...rule);
-    await volume.swap(INSIDE('10.0.0.0/8'));
-    for (const sync of ['the change', 'a new process']) {
-      const { code, stderr } = await once();
-      assert.equal(code, 0, stderr);
-      assert.match(
-        stderr,
-        /"warn".*IP-MASQ-AGENT-FROM stays, empty, because iptables does not delete it: .*Too many links/,
-        sync,
-      );
-    }
   });
 });

@@ -8,7 +8,6 @@ import { type RunResult, run, succeed } from '../lab/run.ts';
 import { temporaryDirectory } from '../lab/volume.ts';
 import { audit } from '../manifests/audit.ts';
 import { containersOf, type KubernetesObject, ofKind, theDaemonSet } from '../manifests/documents.ts';
-import { runAction } from './action.ts';
 import { makeCommand, OWN, ROOT } from './make.ts';
 import type { ImageLab } from './support.ts';
 
@@ -147,32 +146,6 @@ export function release(get: () => ImageLab): void {
       assert.deepEqual([status, justification], ['not_affected', 'vulnerable_code_not_in_execute_path']);
       assert.match(reason, /^The agent .*\.$/);
     }
-  });
-
-  it('is what the GitHub Action takes its command from, if the checksum is right', async () => {
-    const { version } = get();
-    const releases = join(dir, 'releases');
-    await cp(get().release, join(releases, version), { recursive: true });
-    const manifests = join(dir, 'clusters/prod one');
-    await mkdir(manifests, { recursive: true });
-    await cp(EXAMPLE, join(manifests, 'operator.yaml'));
-    const paths = `${manifests}\n${join(ROOT, 'examples/config-reconciled.yaml')}\n`;
-    const inputs = { version, paths, releases: `file://${releases}` };
-
-    const good = await runAction(join(dir, 'runner-good'), { ...inputs, flags: '--recursive --strict' });
-    assert.equal(good.code, 0, good.stdout + good.stderr);
-    await writeFile(join(manifests, 'ip-masq-operator'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
-    const bad = await runAction(join(dir, 'runner-bad'), inputs);
-    assert.equal(bad.code, 3);
-    assert.match(bad.stdout, /^::error file=[^,]*prod one\/ip-masq-operator,line=1,/m);
-
-    await appendFile(join(releases, version, `${archive()}.tar.gz`), 'x');
-    const changed = await runAction(join(dir, 'runner-changed'), inputs);
-    assert.equal(changed.code, 1);
-    assert.match(changed.stdout, /tar\.gz: FAILED/);
-    const other = await runAction(join(dir, 'runner-other'), { ...inputs, version: 'v9.9.9' });
-    assert.notEqual(other.code, 0);
-    assert.match(other.stderr, /^curl: /m);
   });
 
   it('is refused without a version', async () => {

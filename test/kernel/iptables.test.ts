@@ -248,31 +248,6 @@ forEachMode((makeLab, family, mode) => {
     });
   }
 
-  it('sees a rule without match or target, and one that somebody hides in a comment of several lines', async () => {
-    await using lab = await makeLab();
-    await lab.sync(policy);
-    const forged = `hidden\n-A POSTROUTING ${JUMP}\n`;
-    await lab.iptables('-A', 'POSTROUTING', '-m', 'comment', '--comment', forged, '-j', 'ACCEPT');
-    assert.equal(await lab.sync(policy), undefined);
-    await lab.iptables('-I', CHAIN);
-    assert.deepEqual((await lab.sync(policy))?.found, ['rules differ']);
-    assert.deepEqual(await rulesOf(lab, CHAIN), specsOf(policy));
-  });
-
-  it('leaves one jump where two agents repair at the same time', async () => {
-    await using lab = await makeLab();
-    await lab.sync(policy);
-    for (let round = 0; round < 5; round += 1) {
-      await lab.restore(`-A POSTROUTING ${JUMP}`);
-      const plans = await Promise.all(
-        [1, 2].map(async () => (await lab.dataplane.observe(family)).plan(policy)),
-      );
-      const applied = await Promise.allSettled(plans.map((plan) => plan?.apply()));
-      assert.deepEqual(applied.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
-      await assertExact(lab, policy);
-    }
-  });
-
   it('leaves one jump where two agents make it at the same time, because each looks once more', async () => {
     await using lab = await makeLab();
     const observed = [await lab.dataplane.observe(family), await lab.dataplane.observe(family)];

@@ -10,9 +10,8 @@ import type { TableChange } from '../../lib/netlink/watch.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import { type Netlink, openNetlink } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
-import { RUNS } from '../lab/runs.ts';
 import { rangeFrom } from '../unit/cidr/support.ts';
-import { BOX_KINDS, FAMILIES, FAMILY_KINDS, type Family, IP } from './support.ts';
+import { type BOX_KINDS, FAMILY_KINDS, type Family, IP } from './support.ts';
 
 const LIB = new URL('../../lib/netlink/', import.meta.url);
 
@@ -308,41 +307,6 @@ for (const { family, kind } of FAMILY_KINDS) {
       assert.ok(flood?.lost && flood.items.length < times, `${flood?.items.length} changes`);
       assert.deepEqual([last?.items.length, last?.lost], [1, false]);
     });
-  });
-}
-
-/** `make test-more` takes 100,000 of the longer ones, which need half a minute. */
-const MANY = { IPv4: 20_000, IPv6: RUNS > 1 ? 100_000 : 20_000 } as const;
-
-for (const family of FAMILIES) {
-  const many = MANY[family];
-  it(`${many} elements of ${family} over netlink: made, read, one more`, async () => {
-    await using lab = await createLab(BOX_KINDS[0] ?? 'userns', family);
-    const { netlink, set } = lab;
-    const ranges = Array.from({ length: many }, (_, index) => {
-      const first = rangeFrom(family === 'IPv4' ? '10.0.0.0' : 'fd00::').first + 256n * BigInt(index);
-      return { first, last: first + 127n };
-    });
-    for (let from = 0; from < ranges.length; from += MOST_AT_ONCE)
-      await add(netlink, set, ranges.slice(from, from + MOST_AT_ONCE));
-    assert.deepEqual(
-      await lab.read(),
-      ranges.map((range) => formatRange(family, range)),
-    );
-    // Elements that the kernel is still sending make no other request wait.
-    const answered: string[] = [];
-    const reading = netlink.elements(set).finally(() => answered.push('elements'));
-    await netlink.generation().then(() => answered.push('generation'));
-    while (!answered.includes('elements')) await lab.nft('add table ip other\ndelete table ip other\n');
-    assert.equal((await reading)?.ranges.length, ranges.length);
-    assert.deepEqual(answered, ['generation', 'elements']);
-    const one = rangeFrom(family === 'IPv4' ? '9.0.0.0/8' : 'fc00::/8');
-    await add(netlink, set, [one]);
-    const expected = [one, ...ranges];
-    assert.deepEqual(
-      await lab.read(),
-      expected.map((range) => formatRange(family, range)),
-    );
   });
 }
 

@@ -18,8 +18,6 @@ const TROUBLE: ReadonlySet<string> = new Set(['sync_retries_total', 'config_erro
 
 const EVALUATION_MS = 1000;
 const POD = { namespace: 'kube-system', pod: 'ip-masq-agent-0', node: 'node-0' };
-const WARNING = { severity: 'warning', namespace: POD.namespace };
-const CRITICAL = { ...WARNING, severity: 'critical' };
 
 // They mostly wait, each with a node of its own.
 describe('Prometheus', { concurrency: true }, () => {
@@ -74,65 +72,6 @@ describe('Prometheus', { concurrency: true }, () => {
     assert.deepEqual(complaints, []);
     await stop(agent);
   });
-
-  it('alerts on rules that are flushed again and again, and on a conflict, and on no more', async () => {
-    await using node = await createNode();
-    await node.volume({
-      'ip-masq-x': `${INSIDE}masqLinkLocal: true\n`,
-      'ip-masq-y': 'masqLinkLocal: false\n',
-    });
-    const agent = await start(node);
-    await using prometheus = await watch(node, agent);
-    let flushed = performance.now();
-    await fires(
-      prometheus,
-      [
-        {
-          name: 'IpMasqAgentConfigConflicts',
-          labels: { ...WARNING, job: 'ip-masq-agent', kind: 'link-local-flag' },
-        },
-        { name: 'IpMasqAgentDriftRepeating', labels: WARNING },
-      ],
-      // So seldom that most syncs find the rules: else it is IpMasqAgentRulesNotInPlace.
-      async () => {
-        if (performance.now() < flushed + 4 * EVALUATION_MS) return;
-        await node.iptables('-F', 'IP-MASQ-AGENT');
-        flushed = performance.now();
-      },
-    );
-    await stop(agent);
-  });
-
-  it('alerts on syncs that have stopped', async () => {
-    await using node = await createNode();
-    await node.volume({ 'ip-masq-x': INSIDE });
-    const agent = await start(node, '--resync-interval=1h');
-    await using prometheus = await watch(node, agent);
-    await fires(prometheus, [{ name: 'IpMasqAgentRulesNotInPlace', labels: CRITICAL }]);
-    await stop(agent);
-  });
-
-  it('alerts on an agent that has ended on an invalid config, its rules still there, and on no more', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-x': INSIDE });
-    const agent = await start(node);
-    await using prometheus = await watch(node, agent);
-    const rules = await node.chain();
-    await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' });
-    assert.deepEqual(await agent.ended, { code: 3, signal: null });
-    await fires(prometheus, [{ name: 'IpMasqAgentMissing', labels: CRITICAL }]);
-    assert.deepEqual(await node.chain(), rules);
-  });
-
-  it('alerts once on a broken assertion while the agent keeps the last valid config', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-x': INSIDE });
-    const agent = await start(node, '--on-invalid-config=keep', '--must-not-masquerade=10.1.0.0/24');
-    await using prometheus = await watch(node, agent);
-    await volume.swap({ 'ip-masq-x': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
-    await fires(prometheus, [{ name: 'IpMasqAgentConfigRefused', labels: CRITICAL }]);
-    await stop(agent);
-  });
 });
 
 /** The name in the table of metrics: histograms expose three. */
@@ -176,26 +115,4 @@ async function watch(node: NodeLab, agent: RunningAgent): Promise<Prometheus> {
   );
   stack.move();
   return prometheus;
-}
-
-type Alerts = Awaited<ReturnType<Prometheus['firing']>>;
-
-/** Waits until just these alerts fire. */
-async function fires(
-  prometheus: Prometheus,
-  expected: Alerts,
-  disturb: () => Promise<void> = async () => {},
-): Promise<void> {
-  let firing: Alerts = [];
-  await eventually(
-    async () => {
-      await disturb();
-      firing = [...(await prometheus.firing())].sort((a, b) => (a.name < b.name ? -1 : 1));
-      return (
-        JSON.stringify(firing.map(({ name }) => name)) === JSON.stringify(expected.map(({ name }) => name))
-      );
-    },
-    () => `${expected.map(({ name }) => name).join(', ')}; what fires is ${JSON.stringify(firing)}`,
-  );
-  assert.deepEqual(firing, expected);
 }

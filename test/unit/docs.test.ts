@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { anchorOf, PAGES as GENERATED, generatedFiles, generatedTables } from '../../build/docs.ts';
-import { REPOSITORY, schemaAddress } from '../../build/repository.ts';
+import { anchorOf, generatedFiles } from '../../build/docs.ts';
+import { REPOSITORY } from '../../build/repository.ts';
 import { COMMANDS } from '../../cmd/ip-masq-agent/commands.ts';
 import { flagValues } from '../../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
@@ -58,19 +58,6 @@ describe('what the code generates', () => {
       assertSameText(readFileSync(join(ROOT, path), 'utf8'), text, 'node build/docs.ts writes it anew');
     });
   }
-
-  it('has schemas with the address where they are once published', () => {
-    for (const path of globSync('schemas/*.schema.json', { cwd: ROOT })) {
-      const { $id } = JSON.parse(readFileSync(join(ROOT, path), 'utf8'));
-      assert.equal($id, schemaAddress(basename(path, '.schema.json')));
-    }
-  });
-
-  it('has each table in one page', () => {
-    const all = GENERATED.map((page) => readFileSync(page, 'utf8')).join('');
-    for (const name of Object.keys(generatedTables()))
-      assert.equal(all.split(`<!-- ${name}: generated`).length, 2, name);
-  });
 });
 
 describe('the messages that a page quotes', () => {

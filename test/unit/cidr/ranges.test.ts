@@ -7,20 +7,16 @@ import type { Prefix } from '../../../lib/cidr/prefix.ts';
 import {
   complement,
   difference,
-  formatRange,
   intersection,
   isInSome,
-  meetsSome,
   prefixesOf,
   type RangeSet,
   rangeOf,
   rangeSet,
-  sameRanges,
   sizeOf,
   union,
 } from '../../../lib/cidr/ranges.ts';
 import { BITS, crowdedAddress, crowdedPrefix, FAMILIES, holds, prefixOf } from './arbitrary.ts';
-import { addressFrom } from './support.ts';
 
 for (const family of FAMILIES) {
   describe(`sets of ${family} addresses`, () => {
@@ -89,48 +85,8 @@ for (const family of FAMILIES) {
         }),
       );
     });
-
-    it('lack the highest address if only that is taken out', () => {
-      const highest = 2n ** BigInt(BITS[family]) - 1n;
-      const others = rangeSet(family, [{ first: 0n, last: highest - 1n }]);
-      assert.deepEqual(complement(others).ranges, [{ first: highest, last: highest }]);
-    });
-
-    it('meet a range if an address of it is in them', () => {
-      fc.assert(
-        fc.property(prefixes, sample, sample, (list, one, other) => {
-          const { ranges } = fromPrefixes(family, list);
-          const range = one < other ? { first: one, last: other } : { first: other, last: one };
-          for (const asked of [range, { first: one, last: one }]) {
-            const common = intersection(rangeSet(family, [asked]), fromPrefixes(family, list));
-            assert.equal(meetsSome(asked, ranges), common.ranges.length > 0);
-          }
-        }),
-      );
-    });
   });
 }
-
-describe('a range', () => {
-  for (const [text, first, last] of [
-    ['10.0.0.7', '10.0.0.7', '10.0.0.7'],
-    ['10.0.0.0/8', '10.0.0.0', '10.255.255.255'],
-    ['0.0.0.0/0', '0.0.0.0', '255.255.255.255'],
-    ['fd00::/8', 'fd00::', 'fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
-    // As many addresses as a prefix has, but from elsewhere on; and a number of them that no prefix has.
-    ['10.0.0.128-10.0.1.127', '10.0.0.128', '10.0.1.127'],
-    ['10.0.0.2-10.0.0.4', '10.0.0.2', '10.0.0.4'],
-  ] as const)
-    it(`is written as ${text}`, () => {
-      const range = { first: addressFrom(first).value, last: addressFrom(last).value };
-      assert.equal(formatRange(addressFrom(first).family, range), text);
-    });
-
-  it('is in the same lists only if both are there', () => {
-    assert.deepEqual([sameRanges(undefined, undefined), sameRanges([], [])], [true, true]);
-    assert.deepEqual([sameRanges(undefined, []), sameRanges([], undefined)], [false, false]);
-  });
-});
 
 function has({ ranges }: RangeSet, address: bigint): boolean {
   return ranges.some(({ first, last }) => first <= address && address <= last);

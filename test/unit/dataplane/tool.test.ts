@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
@@ -257,31 +256,6 @@ describe('a tool of the system', () => {
   it('that a signal ended says so', async () => {
     const killed = host.run('perl', ['-e', 'kill "TERM", $$; sleep 60']);
     await assert.rejects(killed, { failure: 'exhausted', message: 'perl was ended by SIGTERM' });
-  });
-
-  it('may end without reading its input', async () => {
-    assert.equal((await host.run('true', [], 'x'.repeat(1_000_000))).code, 0);
-  });
-
-  it('has a process group of its own, no signals blocked or ignored, and no descriptors of the agent', async () => {
-    const { stdout: group } = await host.run('perl', ['-e', 'print getpgrp == $$']);
-    assert.equal(group, '1');
-    const { stdout: status } = await host.run('cat', ['/proc/self/status']);
-    const masks = status.match(/(?<=^Sig(?:Blk|Ign):\t).*/gm) ?? [];
-    // Others than the first 31, which Node.js passes on, belong to the C library.
-    const signals = masks.map((mask) => Number.parseInt(mask, 16) & 0x7fff_ffff);
-    assert.deepEqual(signals, [0, 0]);
-    const { stdout: descriptors } = await host.run('ls', ['/proc/self/fd']);
-    assert.equal(descriptors, execFileSync('ls', ['/proc/self/fd'], { encoding: 'utf8' }));
-  });
-
-  it('leaves no process behind, and no descriptor', async () => {
-    const children = () => readFile(`/proc/self/task/${process.pid}/children`, 'utf8').catch(() => '');
-    const open = async () => [(await readdir('/proc/self/fd')).length, await children()];
-    const before = await open();
-    await host.run('true', []);
-    await host.run('no-such-tool', []).catch(() => {});
-    assert.deepEqual(await open(), before);
   });
 
   it('sees no environment but what it needs', async () => {

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, truncate, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import type { Inputs } from '../../../lib/inputs/file.ts';
 import { readAgentInputs, readInputs, sameNames } from '../../../lib/inputs/input.ts';
 import { startGroup } from '../../lab/group.ts';
-import { asNobody } from '../../lab/user.ts';
 import { type Files, type TemporaryDirectory, temporaryDirectory } from '../../lab/volume.ts';
 
 const CONFIG = 'nonMasqueradeCIDRs: [10.0.0.0/8]\n';
@@ -163,12 +162,6 @@ describe('reading inputs', () => {
     });
   }
 
-  it('reads a file that is a link out of its directory, which is nobody’s volume', async () => {
-    await write({ 'a/b': manifest('ip-masq-a') });
-    await symlink('a/b', path('DIR/link'));
-    assert.deepEqual(await read(['DIR/link']), { configFiles: ['DIR/link:ip-masq-a'], problems: [] });
-  });
-
   it('reads an open pipe to its end', async () => {
     await write({ m: manifest('ip-masq-a') });
     // As `<(…)` in bash does.
@@ -193,18 +186,6 @@ describe('reading inputs', () => {
       `DIR/huge: error: is ${problems}`,
       `/dev/zero: error: is ${problems}`,
     ]);
-  });
-
-  it('says of what it has no right to read that it cannot be read', async () => {
-    await write({ a: CONFIG, 'c/ip-masq-a': CONFIG });
-    await chmod(path('DIR/a'), 0);
-    await chmod(path('DIR/c'), 0);
-    const { problems } = await asNobody(() => read(['DIR/a', 'DIR/c']));
-    assert.deepEqual(problems, [
-      `DIR/a: error: cannot be read: EACCES: permission denied, open 'DIR/a'; ${UNREADABLE}`,
-      `DIR/c: error: cannot be read: EACCES: permission denied, scandir 'DIR/c'; ${UNREADABLE}`,
-    ]);
-    await chmod(path('DIR/c'), 0o755);
   });
 });
 
