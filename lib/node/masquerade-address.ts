@@ -27,24 +27,20 @@ export async function masqueradedText(
   mark: number,
 ): Promise<string> {
   const all = allAddresses();
-  const found: LinkCandidates[] = [];
+  const texts: string[] = [];
   for (const link of route.links)
-    found.push({ link, found: await candidates(to, route, { link, mark }, all) });
-  return textOf(to.family, found);
+    texts.push(...linkTexts(link, await candidates(to, route, { link, mark }, all)));
+  return withText(to.family, texts);
 }
 
-interface LinkCandidates {
-  readonly link: number;
-  readonly found: readonly InterfaceAddress[];
+function linkTexts(link: number, found: readonly InterfaceAddress[]): readonly string[] {
+  const [first] = found;
+  if (first === undefined) return [];
+  const some = truncatedText(found, MOST_SHOWN, formatAddress);
+  return [`${found.length === 1 ? some : `one of ${some}`}${first.link === link ? '' : ' of another link'}`];
 }
 
-function textOf(family: Family, all: readonly LinkCandidates[]): string {
-  const texts = all.flatMap(({ link, found }) => {
-    const [first] = found;
-    if (first === undefined) return [];
-    const some = truncatedText(found, MOST_SHOWN, formatAddress);
-    return `${found.length === 1 ? some : `one of ${some}`}${first.link === link ? '' : ' of another link'}`;
-  });
+function withText(family: Family, texts: readonly string[]): string {
   return texts.length === 0 ? NO_ADDRESS[family] : ` with ${texts.join(' or ')}`;
 }
 
@@ -72,13 +68,11 @@ async function candidates(
     return [own.find(isNear) ?? own[0]].flatMap((one) => one ?? []);
   }
   const asked = route.source === undefined ? await unlessNone(sourceTo(family, value, way)) : undefined;
-  const answer = all.find((one) => one.family === family && one.isGlobal && one.value === asked);
+  const answers = all.filter((one) => one.family === family && one.isGlobal && one.value === asked);
+  const [answer] = answers.toSorted((a, b) => Number(b.link === way.link) - Number(a.link === way.link));
   if (answer !== undefined) return [answer];
   if (family === 'IPv4') return usable.toSorted((a, b) => a.link - b.link).slice(0, 1);
-  const some = own.length > 0 ? own : usable;
-  return some.some(({ isDeprecated }) => !isDeprecated)
-    ? some.filter(({ isDeprecated }) => !isDeprecated)
-    : some;
+  return own.length > 0 ? own : usable;
 }
 
 /** What the kernel answers; undefined if it has no route for such packets. */
@@ -145,7 +139,7 @@ async function unmeantText(
   const found = await candidates(to, route, way, all);
   const where = table === RT_TABLE_MAIN ? '' : ` (routing table ${table})`;
   const what = isDefault ? '' : ` to ${prefixAt(family, address, length).text}`;
-  const leaves = `a masqueraded packet${what} leaves by ${link.name}${where}${textOf(family, [{ link: link.index, found }])}`;
+  const leaves = `a masqueraded packet${what} leaves by ${link.name}${where}${withText(family, linkTexts(link.index, found))}`;
   if (found.length === 0 || !isDefault || table !== RT_TABLE_MAIN) return [leaves];
   // The node itself sends with that address too.
   if (source === undefined || all.some((one) => one.link === link.index && one.value === source)) return [];
