@@ -36,10 +36,7 @@ export interface Schedule {
   readonly covered?: ReadonlyMap<Family, number | undefined>;
 }
 
-/** From the first event of the node to the round: the changes of a burst lead to one. */
-const BURST_MS = 50;
-
-/** The pause after a round is so many times as long: however many changes other programs make, rounds take a small part of a core. */
+/** The pause after a round is so many times as long, so that the first event of a burst leads to a round at once and all others to one more: however many changes other programs make, rounds take a small part of a core. */
 const PAUSE_TIMES = 10;
 const LONGEST_PAUSE_MS = 2_000;
 
@@ -131,7 +128,7 @@ export class Reasons {
     const never = Number.POSITIVE_INFINITY;
     const addresses = this.#since.get('addresses');
     const since = Math.min(addresses ?? never, this.#changedAt ?? never, outOfSyncAt ?? never);
-    const dueAt = Math.max(since + BURST_MS, pauseEndsAt);
+    const dueAt = Math.max(since, pauseEndsAt);
     if (now < dueAt) return Math.min(dueAt, resyncAt);
     return { reason: addresses === undefined ? 'kernel' : 'addresses', since };
   }

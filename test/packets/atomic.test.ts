@@ -4,7 +4,7 @@ import type { MergedConfig } from '../../lib/config/config.ts';
 import type { RuleOptions } from '../../lib/dataplane/options.ts';
 import { decide } from '../../lib/policy/decision.ts';
 import { compilePolicy } from '../../lib/policy/policy.ts';
-import { createNode } from '../e2e/support.ts';
+import { createNode, eventually } from '../e2e/support.ts';
 import { FAMILIES, IP } from '../kernel/support.ts';
 import { startFlood } from '../lab/flood.ts';
 import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
@@ -145,6 +145,31 @@ describe('while rules change each packet has a verdict of a config, in both fami
       assert.equal(code, 0, stderr);
     };
     await assertVerdicts(network, [linesOf([INSIDE, EXCEPTION])], change, test);
+  });
+
+  it('dataplanes, live, as kube-proxy comes and goes', { skip: DATAPLANES.length === 1 }, async (test) => {
+    await using node = await createNode();
+    await using network = await createNetwork(node.box);
+    await node.volume({ 'ip-masq-x': textOf([INSIDE, EXCEPTION]) });
+    const agent = node.start('--enable-ipv6', '--resync-interval=200ms', '--metrics-bind-address=');
+    const change = async (number: number) => {
+      const comes = number % 2 === 1;
+      const round = (number + (number % 2)) / 2;
+      for (const family of FAMILIES)
+        if (number > 0) await node.nft(`${comes ? 'add' : 'delete'} table ${IP[family]} kube-proxy`);
+      if (number === 0) {
+        await agent.logged(/IPv6: rules added/);
+        return;
+      }
+      // Its rules in the other dataplane go last.
+      const gone = new RegExp(`no longer in use: IPv6, ${comes ? 'iptables' : 'nftables'}`, 'g');
+      await eventually(
+        async () => (agent.log().match(gone)?.length ?? 0) >= round,
+        () => `switch ${number}; the log is ${agent.log()}`,
+      );
+    };
+    await assertVerdicts(network, [linesOf([INSIDE, EXCEPTION])], change, test);
+    await agent.stop();
   });
 });
 
