@@ -94,7 +94,7 @@ async function readConfigFiles({ options, agent, notices: { log }, retry }: Runn
   const { invalid, reading } = agent.state;
   if (invalid === undefined) return;
   if (agent.state.valid === undefined) {
-    const earlier = await options.readEarlier(retry);
+    const earlier = await retrying(() => options.readEarlier(retry), retry);
     agent.set({ valid: earlier && restoredConfig(earlier, options.reader.config, log) });
   }
   const { valid } = agent.state;

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { BINARY, createNode, eventually, holdLock, type NodeLab, SERVED } from './support.ts';
+import { BINARY, createNode, eventually, faultyNode, holdLock, type NodeLab, SERVED } from './support.ts';
 
+const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 const VALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const INVALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' };
 const BACKENDS = ['iptables', 'nftables'] as const;
@@ -212,4 +213,35 @@ it('the state is the old one or the new one, whole, wherever the disk is full', 
   for (const size of [4, 20, 24, 28, 32, 40, 44, 52])
     found.add((await node.run('sh', '-c', line, dir, process.execPath, script, `${size}`)).slice(0, 3));
   assert.deepEqual([...found], ['non', 'old', 'new']);
+});
+
+describe('a disk of --state-dir that hangs', () => {
+  const hang = [REFUSE, 'fsync', 'hang', BINARY];
+
+  it('stops neither a change, nor a repair, nor the end', async () => {
+    await using node = await faultyNode(`exec perl ${hang.join(' ')} "$@"`);
+    const volume = await node.volume(VALID);
+    const agent = node.start(`--state-dir=${await stateDir(node)}`, '--backend=nftables');
+    await agent.logged(/rules added/);
+    await volume.swap({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
+    await agent.logged(/"reason":"change".*10\.2\.0\.0/);
+    await node.nft('delete table ip ip-masq-agent');
+    await agent.logged(/repaired/);
+    await agent.stop();
+  });
+
+  it('is given up by --once, which says so', async () => {
+    await using node = await createNode();
+    await node.volume(VALID);
+    const args = [
+      '--once',
+      `--config-dir=${node.configDir}`,
+      `--state-dir=${await stateDir(node)}`,
+      '--backend=nftables',
+      '--sync-timeout=1s',
+    ];
+    const { code, stderr } = await node.box.run('perl', [...hang, 'run', ...args]);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /"warn".*the last valid config is not written: the disk of --state-dir hangs/);
+  });
 });

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Introduction } from '../../../lib/agent/holder.ts';
 import { LastValidFile, removeLastValid } from '../../../lib/agent/last-valid.ts';
 import { removeLeftovers } from '../../../lib/agent/leftovers.ts';
@@ -106,9 +107,17 @@ async function syncOnce(
       );
     const failure = await removeLeftovers(leftoverOptions(parts));
     if (failure !== undefined) parts.notices.log.warn(failure);
-    await store?.keep(parts.agent.state.valid?.configFiles ?? []);
+    if (store) await keepOrGiveUp(store, parts);
     return;
   }
+}
+
+/** Keeps the config for the next run. A disk that hangs is given up. */
+async function keepOrGiveUp(store: LastValidFile, { flags, agent, notices }: Parts): Promise<void> {
+  const kept = store.keep(agent.state.valid?.configFiles ?? []);
+  const hangs = delay(flags['sync-timeout'], 'hangs', { ref: false });
+  if ((await Promise.race([kept, hangs])) === 'hangs')
+    notices.log.warn('the last valid config is not written: the disk of --state-dir hangs');
 }
 
 function agentOptions(

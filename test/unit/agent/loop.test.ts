@@ -204,6 +204,12 @@ describe('one deadline', () => {
       assert.equal(lab.kernel.held, undefined);
     });
 
+  it('ends a round for which the disk of an earlier config hangs', { timeout: 20_000 }, async () => {
+    await using lab = await create({ syncTimeout: 100, readEarlier: () => new Promise(() => {}) });
+    lab.write('x: 1\n');
+    await assert.rejects(lab.next(), { message: /^the sync has not ended within 100 ms$/ });
+  });
+
   it('holds for all steps of a round together', { timeout: 20_000 }, async () => {
     const busy = new DataplaneError('busy', 'the lock is held', 'wait');
     await using lab = await create({
