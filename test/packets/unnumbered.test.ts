@@ -159,9 +159,17 @@ describe('masqueraded packets of a node whose address', { concurrency: true, ski
       );
       if (source instanceof RegExp) await ip(network.pod, 'route replace default via fe80::1 dev eth0');
       const flags = ['--enable-ipv6', '--backend=nftables'];
-      const explained = async () =>
-        (await node.agent('explain', ...flags, '--live', `--from=${POD[family]}`, DESTINATION[family]))
-          .stdout;
+      const explained = async () => {
+        const { stdout } = await node.agent(
+          'explain',
+          ...flags,
+          '--live',
+          `--from=${POD[family]}`,
+          DESTINATION[family],
+        );
+        // Below, it says with which address the packet before has left.
+        return /^ *leaves by .*$/m.exec(stdout)?.[0] ?? stdout;
+      };
       const found = async () => {
         const { stdout } = await node.agent('doctor', ...flags);
         return /^uplink-address.*\n(?: .*\n)*/m.exec(stdout)?.[0] ?? '';
