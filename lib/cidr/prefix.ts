@@ -28,8 +28,9 @@ const IPV4_MAPPED = 0xffffn; // the first 96 bits of ::ffff:0:0/96, RFC 4291 sec
 /** Reads a canonical network address in CIDR notation (RFC 4632, RFC 4291); rejects every ambiguous text. */
 export function parsePrefix(text: string): ParsedPrefix {
   if (text === '') return invalid('is empty', 'remove the item, or write a CIDR such as 10.0.0.0/8');
-  const odd = /^[\w.:/%+-]*$/.test(text) ? undefined : oddCharacters(text);
-  if (odd !== undefined) return odd;
+  // Most texts are such: to compile the expression with names of Unicode takes 1 ms.
+  const bare = /^[\w.:/%+-]*$/.test(text) ? text : text.replace(/[\p{White_Space}\p{Cc}\p{Cf}]/gu, '');
+  if (bare !== text) return invalid('contains white space or invisible characters', suggestion(bare));
   const [address = '', length, ...rest] = text.split('/');
   if (length === undefined) return withoutLength(text);
   if (rest.length > 0) {
@@ -97,12 +98,6 @@ export function truncate(address: bigint, length: number, family: Family): bigin
 
 function invalid(message: string, remedy: string): ParsedPrefix {
   return { error: { message, remedy } };
-}
-
-function oddCharacters(text: string): ParsedPrefix | undefined {
-  const bare = text.replace(/[\p{White_Space}\p{Cc}\p{Cf}]/gu, '');
-  if (bare !== text) return invalid('contains white space or invisible characters', suggestion(bare));
-  return undefined;
 }
 
 /** "write X" if X is right; if not, what to do about X. */

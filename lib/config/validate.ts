@@ -26,17 +26,11 @@ export interface ValidatedFile {
 
 /** Reads one config file: its syntax, its shape by the schema, then what a schema cannot say. */
 export function validateFile(file: ConfigFile, options: ConfigOptions): ValidatedFile {
-  const found: { readonly offset: number; readonly problem: Problem }[] = [];
+  const found: { readonly offset: number; readonly make: () => Problem }[] = [];
   /** What the schema has said something about. */
   const refused = new Set<unknown>();
-  // Each step goes through the whole text: a later step may find a mistake further up.
   const report: NoteProblem = (kind, at, ...others) => {
-    const { offset } = at;
-    const last = found[MAX_PROBLEMS];
-    if (refused.has(at) || (last !== undefined && last.offset <= offset)) return;
-    const index = found.findLastIndex((one) => one.offset <= offset) + 1;
-    found.splice(index, 0, { offset, problem: problemIn(file, kind, at, ...others) });
-    found.splice(MAX_PROBLEMS + 1);
+    if (!refused.has(at)) found.push({ offset: at.offset, make: () => problemIn(file, kind, at, ...others) });
   };
   const located = <Value>(value: Value, { offset }: Node): Located<Value> => ({
     value,
@@ -56,7 +50,9 @@ export function validateFile(file: ConfigFile, options: ConfigOptions): Validate
     nonMasqueradeOrigin: originIn(file, (values.get('nonMasqueradeCIDRs') ?? root)?.offset ?? 0),
     ...parseKeys(values, context),
   };
-  const problems = found.map(({ problem }) => problem);
+  // Each step goes through the whole text: a later step may find a mistake further up.
+  const first = found.sort((a, b) => a.offset - b.offset).slice(0, MAX_PROBLEMS + 1);
+  const problems = first.map(({ make }) => make());
   return { config, problems, cidrCount, isEmpty: values.size === 0 };
 }
 

@@ -195,10 +195,10 @@ class Composer {
 
   #pairs(): MapNode['pairs'] {
     const pairs: { key: Node; value: Node }[] = [];
-    const names = new Set<string>();
+    const names = this.#limits.isManifest ? new Set<string>() : undefined;
     while (!this.#ends()) {
       const key = this.#node();
-      if (this.#limits.isManifest) rejectKey(key, names);
+      if (names !== undefined) rejectKey(key, names);
       pairs.push({ key, value: this.#node() });
     }
     this.#take();

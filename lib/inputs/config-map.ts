@@ -115,7 +115,13 @@ export function readConfigMap(
   if (configFiles.length > 0) reportImmutable(configMap, collector);
   const isTold = reportUndelivered(pairs, mounting, collector) || isMisplaced;
   if (isOwn && !isTold && pairs.length > 0 && nearMisses.length + configFiles.length === 0)
-    warnOfOtherKeys(valueAt(metadata, 'name') ?? configMap, collector);
+    collector.report(
+      'not-a-config-file',
+      valueAt(metadata, 'name') ?? configMap,
+      'no key of this ConfigMap begins with ip-masq-: nothing of it is read',
+      // Older agents read a key `config`, which a volume mounts as `ip-masq-agent`.
+      'rename the key, or mount it under such a name, as in items: [{key: config, path: ip-masq-agent}], and check it in one file with the workload of that volume',
+    );
 }
 
 /** Whether a file that is no config file is likely to be meant as one. */
@@ -227,12 +233,4 @@ function readPair(
   const message = `the value of ${quote(name)} in binaryData is not base64`;
   collector.report('encoding', value, message, 'encode it, or move it to data');
   return undefined;
-}
-
-/** Older agents read a key `config`, which a volume mounts as `ip-masq-agent`: without it, they would take their defaults. */
-function warnOfOtherKeys(name: Node, collector: ConfigFileCollector): void {
-  const remedy =
-    'rename the key, or mount it under such a name, as in items: [{key: config, path: ip-masq-agent}], and check it in one file with the workload of that volume';
-  const message = 'no key of this ConfigMap begins with ip-masq-: nothing of it is read';
-  collector.report('not-a-config-file', name, message, remedy);
 }

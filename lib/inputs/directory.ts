@@ -41,7 +41,7 @@ export async function readTree(root: string, recursive: boolean, seen: Set<strin
   const files = entries.filter(({ dirent }) => !dirent.isDirectory()).map(({ path }) => path);
   for (const path of files.sort(byteOrder))
     found.push(await readFile(join(root, path), home, recursive, seen));
-  return { ...joined(found), hasUnreadDirectories: !recursive && files.length < entries.length };
+  return joined(found);
 }
 
 /**

@@ -13,8 +13,6 @@ export interface Inputs {
   /** What they hold is not among the config files until all are read: one may say how another is mounted. */
   readonly manifests: readonly Manifest[];
   readonly problems: readonly Problem[];
-  /** Whether a directory has directories that were not read. */
-  readonly hasUnreadDirectories?: boolean;
 }
 
 export const NO_INPUTS: Inputs = { configFiles: [], manifests: [], problems: [] };

@@ -38,7 +38,7 @@ export async function readInputs(
   const seen = new Set<string>();
   for (const path of paths) inputs.push(await readInput(path, stdin, recursive, seen));
   const all = together(inputs);
-  return { ...all, problems: [...all.problems, ...nothingFound(paths, inputs, all)] };
+  return { ...all, problems: [...all.problems, ...nothingFound(paths, all)] };
 }
 
 /** Reads the config directory as the agent does: without a config file, the defaults apply. */
@@ -101,18 +101,12 @@ function nameOf(path: string): string {
   return path === STDIN ? STDIN_NAME : path;
 }
 
-function nothingFound(
-  paths: readonly string[],
-  inputs: readonly Inputs[],
-  { configFiles, problems }: AllInputs,
-): readonly Problem[] {
+function nothingFound(paths: readonly string[], { configFiles, problems }: AllInputs): readonly Problem[] {
   if (configFiles.length > 0 || problems.some(({ severity }) => severity === 'error')) return [];
   const names = paths.map((path) => printable(nameOf(path))).join(', ');
   const message = `no config file in ${names}: nothing was checked`;
-  const deeper = inputs.some(({ hasUnreadDirectories }) => hasUnreadDirectories)
-    ? 'use -R to look into its directories too, or '
-    : '';
-  const remedy = `${deeper}name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-`;
+  const remedy =
+    'name a config file, or a manifest with a ConfigMap that has a key beginning with ip-masq-; for directories in a directory, use -R';
   return [problem('no-config-file', { message, remedy })];
 }
 

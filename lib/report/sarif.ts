@@ -17,8 +17,6 @@ export function sarifReport({ problems }: CheckReport, version: string): string 
   return prettyJson({ version: '2.1.0', $schema: SCHEMA, runs: [run] });
 }
 
-const RULE_IDS = Object.keys(KINDS);
-
 function rules() {
   return Object.entries(KINDS).map(([id, { meaning, severity }]) => ({
     id,
@@ -32,7 +30,6 @@ function result(problem: Problem) {
   const related = locations(other).map((where) => ({ ...where, message: { text: 'The other of the two.' } }));
   return {
     ruleId: kind,
-    ruleIndex: RULE_IDS.indexOf(kind),
     level: LEVEL[severity],
     message: { text: plainText(printedSentence(problem)) },
     locations: locations(at),

@@ -73,7 +73,6 @@ const COMMON_LIMIT = 64;
 
 function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
   const families = keptFamilies(flags);
-  const limit = flags['cidr-limit-max'];
   const configFile = flags.flatten ? flatConfig(config, families) : config;
   const count = configFile.nonMasqueradeCIDRs.length;
   const notes: string[] = [];
@@ -83,8 +82,6 @@ function renderConfig(config: MergedConfig, flags: RenderFlags): Rendered {
     );
   if (count > COMMON_LIMIT)
     notes.push(`${count} nonMasqueradeCIDRs: older agents accept at most ${COMMON_LIMIT}`);
-  if (count > limit)
-    notes.push(`${count} nonMasqueradeCIDRs: this agent takes at most ${limit}, its --cidr-limit-max`);
   return { text: configFileText(configFile, families), notes };
 }
 
