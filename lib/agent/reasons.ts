@@ -126,11 +126,11 @@ export class Reasons {
     // What changes the rules or the addresses all the time must not put off the reading of the config files.
     if (now >= resyncAt) return { reason: 'resync', since: now };
     const never = Number.POSITIVE_INFINITY;
-    const addresses = this.#since.get('addresses');
-    const since = Math.min(addresses ?? never, this.#changedAt ?? never, outOfSyncAt ?? never);
+    const [[ofNode, at] = [undefined, never]] = this.#since;
+    const since = Math.min(at, this.#changedAt ?? never, outOfSyncAt ?? never);
     const dueAt = Math.max(since, pauseEndsAt);
     if (now < dueAt) return Math.min(dueAt, resyncAt);
-    return { reason: addresses === undefined ? 'kernel' : 'addresses', since };
+    return { reason: ofNode ?? 'kernel', since };
   }
 
   /** The changes that no round has covered. */

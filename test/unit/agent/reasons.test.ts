@@ -65,6 +65,14 @@ describe('reasons', () => {
     }
   });
 
+  it('that concern the node alone wait for the pause after the last round, but not longer than the resync', async (t) => {
+    const { reasons, next } = await create(t);
+    reasons.add('addresses');
+    assert.partialDeepStrictEqual(await next({ pauseEndsAt: 300 }), { reason: 'addresses', at: 300 });
+    reasons.add('addresses');
+    assert.equal((await next({ pauseEndsAt: 2_000, resyncAt: 500 }))?.reason, 'resync');
+  });
+
   it('end with the signal, before or while somebody waits, whatever is pending', async (t) => {
     const { reasons, stop, take } = await create(t);
     const waiting = take();
