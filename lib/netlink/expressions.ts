@@ -127,9 +127,6 @@ const WRITE: {
   bytes: (value) => Buffer.from(value, 'hex'),
 };
 
-/** Expressions whose bytes change with packets, and are left out. */
-const CHANGING = ['last', 'quota'];
-
 /** A node has thousands of rules. */
 const FIELDS: ReadonlyMap<string, readonly (readonly [key: string, Field])[]> = new Map(
   Object.entries(LAYOUTS).map(([name, layout]) => [name, Object.entries(layout)]),
@@ -143,8 +140,7 @@ export function readExpression(payload: Span): Expression {
   const isRead = ({ type }: { readonly type: number }) =>
     type === PADDING[name] || fields?.some(([, [known]]) => known === type);
   if (fields === undefined || !attributesIn(data).every(isRead)) {
-    const bytes = data === undefined || CHANGING.includes(name) ? '' : hex(data);
-    return { name: 'unknown', type: name, bytes };
+    return { name: 'unknown', type: name, bytes: data === undefined ? '' : hex(data) };
   }
   const values: Record<string, unknown> = { name };
   for (const [key, [type, kind]] of fields) {

@@ -206,13 +206,8 @@ const SYMPTOMS: readonly Symptom[] = [
     remedy: 'run the agent as root with the capabilities NET_ADMIN and NET_RAW',
   },
   {
-    pattern: /Protocol not supported|Address family not supported/i,
-    failure: 'unsupported',
-    remedy: 'the kernel does not support such rules: use --iptables-mode=legacy if nf_tables is missing',
-  },
-  {
-    // The kernel says this of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
-    pattern: /rule set generation id: Invalid argument/i,
+    // The kernel says the last of a subsystem that it lacks, and cannot load as a module (nfnetlink.c).
+    pattern: /Protocol not supported|Address family not supported|rule set generation id: Invalid argument/i,
     failure: 'unsupported',
     remedy: 'the kernel has no nf_tables: use a kernel that has it, or --iptables-mode=legacy',
   },
@@ -227,14 +222,9 @@ const SYMPTOMS: readonly Symptom[] = [
     remedy: 'find out which process holds the xtables lock: fuser -v /run/xtables.lock',
   },
   {
-    pattern: /CHAIN_USER_ADD failed \(File exists\)/i,
-    failure: 'raced',
-    remedy: 'find out which other program changes these rules',
-  },
-  {
-    // A rule that was observed is gone; the legacy command prints only the line number.
+    // What was observed is gone, or was made meanwhile; the legacy command prints only the line number.
     pattern:
-      /does a matching rule exist|No such file or directory|does not exist|^\S+: line \d+ failed\.?$/im,
+      /CHAIN_USER_ADD failed|does a matching rule exist|No such file or directory|does not exist|^\S+: line \d+ failed\.?$/im,
     failure: 'raced',
     remedy:
       'find out which other program changes these rules, or whether a kernel module is missing (xt_comment, xt_addrtype, nft_compat)',

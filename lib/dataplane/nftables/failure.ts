@@ -25,10 +25,6 @@ type Meaning = readonly [failure: DataplaneError['failure'], remedy: string];
 
 const BUSY: Meaning = ['busy', 'find out which other program changes rules all the time'];
 const EXHAUSTED: Meaning = ['exhausted', 'raise the limits of the pod (files, memory)'];
-const TOO_LONG: Meaning = [
-  'refused',
-  'a user namespace may not raise the netlink buffer: raise net.core.wmem_max, or run as real root',
-];
 const NO_NF_TABLES: Meaning = [
   'unsupported',
   'the kernel has no nf_tables: use a kernel that has it, or --backend=iptables',
@@ -43,7 +39,6 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   ENFILE: EXHAUSTED,
   ENOMEM: EXHAUSTED,
   ENOBUFS: EXHAUSTED,
-  EMSGSIZE: TOO_LONG,
 };
 
 /** The failure of a request for nf_tables as the dataplane's. Throws every other error. */
