@@ -117,15 +117,7 @@ export function unplanned(text: string): PlannedRule {
 
 /** How what the agent has applied can differ in the kernel. */
 export const DIFFERENCES = {
-  iptables: [
-    'no readable chain',
-    'rules differ',
-    'rule order differs',
-    'jump missing',
-    'jump duplicated',
-    'jump outdated',
-    'chain left over',
-  ],
+  iptables: ['no readable chain', 'rules differ', 'jump missing', 'jump outdated', 'chain left over'],
   nftables: ['table missing', 'rules differ', 'elements differ'],
 } as const;
 

@@ -252,7 +252,7 @@ forEachMode((makeLab, family, mode) => {
     await using lab = await makeLab();
     const observed = [await lab.dataplane.observe(family), await lab.dataplane.observe(family)];
     for (const plan of observed.map((one) => one.plan(policy))) await plan?.apply();
-    assert.deepEqual((await lab.sync(policy))?.found, ['jump duplicated']);
+    assert.deepEqual((await lab.sync(policy))?.found, ['jump outdated']);
     await assertExact(lab, policy);
   });
 });

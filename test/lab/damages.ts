@@ -33,13 +33,13 @@ const IPTABLES = {
     script: iptables(`-I ${CHAIN} -p tcp --dport 53 -j ACCEPT`),
   },
   'rules in another order': {
-    found: ['rule order differs'],
+    found: ['rules differ'],
     script: (_, tool) =>
       `first=$(${tool} -t nat -S ${CHAIN} 1 | sed 's/^-A ${CHAIN}/-I ${CHAIN} 2/')\n${tool} -t nat -D ${CHAIN} 1\neval "${tool} -t nat $first"`,
   },
   'a deleted jump': { found: ['jump missing'], script: restore(`-D POSTROUTING ${JUMP}`) },
   'a jump there three times': {
-    found: ['jump duplicated'],
+    found: ['jump outdated'],
     script: restore(`-A POSTROUTING ${JUMP}`, `-I POSTROUTING 1 ${JUMP}`),
   },
   'the jump of ip-masq-agent-v2 beside the own one': {

@@ -1,5 +1,5 @@
 import type { Policy } from '../../policy/policy.ts';
-import { type DifferenceKind, type Draft, type Plan, unplanned } from '../dataplane.ts';
+import { type Draft, type Plan, unplanned } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
@@ -35,15 +35,16 @@ export function plan(
   const oldJumps = jumpRight ? [] : jumps;
   const isLeft = left.some((name) => leftover === undefined || leftover.length > 0 || !stays(name));
   if (!rewrite && jumpRight && !isLeft) return undefined;
-  const comparison = compare(observed, wanted, jump);
   return {
     family: observed.family,
     found: [
-      ...ruleDifferences(observed, comparison, rewrite),
-      ...jumpDifferences(jumps, jump),
+      ...(observed.rules === undefined ? (['no readable chain'] as const) : []),
+      ...(observed.rules !== undefined && rewrite ? (['rules differ'] as const) : []),
+      ...(jumps.length === 0 ? (['jump missing'] as const) : []),
+      ...(jumps.length > 0 && !jumpRight ? (['jump outdated'] as const) : []),
       ...(isLeft && leftover !== undefined ? (['chain left over'] as const) : []),
     ],
-    ...comparison,
+    ...compare(observed, wanted, jump),
     script: transaction([
       ...(rewrite ? makeChains(chain, wanted) : []),
       ...declarations(...left),
@@ -134,25 +135,6 @@ function sameRules(current: readonly KernelRule[], wanted: readonly ChainRule[])
       return chain === other?.chain && sameRule(spec, other.spec);
     })
   );
-}
-
-function ruleDifferences(
-  { rules }: IptablesObservation,
-  { added, removed }: Comparison,
-  rewrite: boolean,
-): readonly DifferenceKind[] {
-  if (rules === undefined) return ['no readable chain'];
-  if (!rewrite) return [];
-  return added.length + removed.length > 0 ? ['rules differ'] : ['rule order differs'];
-}
-
-function jumpDifferences(jumps: readonly string[], jump: string): readonly DifferenceKind[] {
-  const good = jumps.filter((spec) => sameRule(spec, jump)).length;
-  return [
-    ...(jumps.length === 0 ? (['jump missing'] as const) : []),
-    ...(good > 1 ? (['jump duplicated'] as const) : []),
-    ...(good < jumps.length ? (['jump outdated'] as const) : []),
-  ];
 }
 
 /** With these options, iptables-restore or ip6tables-restore skips the rules of the other family; see iptables(8). */
