@@ -49,6 +49,12 @@ const CASES: Readonly<Record<string, Case>> = {
       'DIR/c/list.json:ip-masq-d',
     ],
   },
+  'a broken file of a directory is named with the directory': {
+    files: { 'c/d/ip-masq-a': 'a\n\0' },
+    paths: ['DIR/c'],
+    recursive: true,
+    problems: ['DIR/c/d/ip-masq-a:2:1: error: has a NUL byte; save the file as plain text'],
+  },
   'a missing file is an error, and hides no other': {
     files: { a: CONFIG },
     paths: ['DIR/\u001b[2J', 'DIR/a'],
