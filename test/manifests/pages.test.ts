@@ -65,7 +65,7 @@ describe('the kustomizations of the documentation', () => {
       assert.notDeepEqual(selected, own?.template.metadata.labels);
     });
 
-  it('cover every node once by two pools: nodes with a label, and nodes without it', async () => {
+  it('cover every node once by two pools: nodes with a label, and all others', async () => {
     const [edge, rest] = await Promise.all(
       ['my-edge', 'my-rest'].map(async (dir) => theDaemonSet(await build(dir, INSTALL)).spec.template.spec),
     );
@@ -76,7 +76,7 @@ describe('the kustomizations of the documentation', () => {
     );
     assert.deepEqual(edge?.nodeSelector, { ...rest?.nodeSelector, pool: 'edge' });
     assert.ok(ofEdge);
-    assert.deepEqual(ofRest, [...ofEdge, { key: 'pool', operator: 'DoesNotExist' }]);
+    assert.deepEqual(ofRest, [...ofEdge, { key: 'pool', operator: 'NotIn', values: ['edge'] }]);
   });
 });
 
