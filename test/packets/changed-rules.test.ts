@@ -33,21 +33,9 @@ const jump = (match: string) => `iptables -A POSTROUTING ${match} -j IP-MASQ-AGE
 const IN_IPTABLES: readonly Case[] = [
   ['nothing', 'kmmm', ''],
   ['no jump', 'kkkk', UNHOOK],
-  ['a jump of some destinations', 'kmkk', `${UNHOOK}\n${jump('-d 8.8.8.8')}`],
-  ['a jump of the local ones', 'kkkk', `${UNHOOK}\n${jump('-m addrtype --dst-type LOCAL')}`],
+  ['a jump of some destinations', '????', `${UNHOOK}\n${jump('-d 8.8.8.8')}`],
   ['a way through another chain, and a jump', 'kmmm', `${VIA}\n${jump('-m addrtype ! --dst-type LOCAL')}`],
-  [
-    'rules behind which a packet goes on',
-    'kmmm',
-    ['LOG', 'MARK --set-mark 4', 'CONNMARK --set-mark 4', 'NFLOG']
-      .map((target) => `iptables -I IP-MASQ-AGENT -p udp -j ${target}`)
-      .join('\n'),
-  ],
-  [
-    'a rule about local destinations',
-    'kmmm',
-    'iptables -I IP-MASQ-AGENT -m addrtype --dst-type LOCAL -j RETURN',
-  ],
+  ['a rule of another program', '????', 'iptables -I IP-MASQ-AGENT -p udp -j MARK --set-mark 4'],
 ];
 
 const nftJump = (match: string) =>
@@ -55,7 +43,6 @@ const nftJump = (match: string) =>
 
 const IN_NFT_MODE: readonly Case[] = [
   ...IN_IPTABLES,
-  ['TRACE', 'kmmm', 'iptables -I IP-MASQ-AGENT -j TRACE'],
   ['a jump behind a log', '????', nftJump('log prefix "x"')],
   ['another unreadable rule', '????', `${UNHOOK}\nnft add rule ip nat POSTROUTING oifname "x" masquerade`],
   [
