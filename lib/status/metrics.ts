@@ -28,7 +28,7 @@ export const METRICS = {
   ),
   syncs_total: counter(
     ['family', 'result'],
-    'Syncs by result: changed or unchanged. A failed one ends the agent.',
+    'Syncs by result: changed or unchanged. A failed one is not counted: it ends the agent, or the agent tries again, and ip_masq_agent_rules_out_of_sync becomes 1.',
   ),
   sync_duration_seconds: histogram(
     ['family'],
@@ -58,7 +58,7 @@ export const METRICS = {
   ),
   config_valid: gauge(
     [],
-    '1 if the last reading of the config files had no error, else 0. Only an agent that stays with --on-invalid-config=keep has 0: otherwise it ends with exit code 3.',
+    '1 if the last reading of the config files had no error, else 0. 0 is possible only with --on-invalid-config=keep: without it, the agent ends with exit code 3.',
   ),
   vanished_config_files: gauge(
     [],

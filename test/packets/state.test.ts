@@ -167,10 +167,9 @@ async function documented() {
   const page = await readFile(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
   const rows = [...page.matchAll(/^\| `(exit|keep)` \|(.*)\|$/gm)];
   return rows.map(([, mode = '', rest = '']) => {
-    const [config = '', kernel = '', state = '', sources = '', code = '', readyz = ''] = rest
-      .split('|')
-      .map((cell) => cell.trim());
+    const cells = rest.split('|').map((cell) => cell.trim());
+    const [config, kernel, state, inside, outside, code, readyz = ''] = cells;
     const start = { config, kernel, mode, state } as Start;
-    return { start, sources, code: Number(code), readyz };
+    return { start, sources: `${inside}, ${outside}`, code: Number(code), readyz };
   });
 }
