@@ -20,7 +20,6 @@ const STALE = 'is not what commands print: UPDATE_GOLDEN=1 node --test test/e2e/
 
 /** What happens on the node before a command, in the order of the pages. */
 const BEFORE: Readonly<Record<string, (node: NodeLab) => Promise<unknown>>> = {
-  status: (node) => node.agent('--once'),
   'list table ip ip-masq-agent': (node) => node.agent('--once', '--backend=nftables'),
   doctor: async (node) => {
     await node.agent('--once');
