@@ -48,11 +48,6 @@ describe('on a terminal', { skip: !existsSync(SCRIPT) && 'script(1) is not insta
     });
   }
 
-  it('there are colours if NO_COLOR is empty, and none if the terminal is dumb', async () => {
-    assert.match(await shown('check m.yaml', 'NO_COLOR='), /\x1b/);
-    assert.doesNotMatch(await shown('check m.yaml', 'TERM=dumb'), /\x1b/);
-  });
-
   it('the log is text unless --log-format says otherwise, and elsewhere it is JSON', async () => {
     assert.match(await shown('--once'), /^\d\d:\d\d:\d\d\.\d{3} INFO {2}starting ip-masq-agent/);
     assert.match(await shown('--once --log-format=json'), /^\{"level":"info"/);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { formatDuration, parseDuration } from '../../../lib/config/duration.ts';
+import { parseDuration } from '../../../lib/config/duration.ts';
 
 const HOUR = 3_600_000;
 
@@ -43,17 +43,5 @@ describe('parseDuration rejects, as Go does,', () => {
   ];
   for (const text of rejected) {
     it(JSON.stringify(text), () => assert.equal(parseDuration(text), undefined));
-  }
-});
-
-describe('formatDuration writes, as Go does,', () => {
-  for (const [ms, text] of [
-    [500, '500ms'],
-    [1_500, '1.5s'],
-    [60_000, '1m0s'],
-    [61_000, '1m1s'],
-    [5_400_000, '1h30m0s'],
-  ] as const) {
-    it(text, () => assert.equal(formatDuration(ms), text));
   }
 });
