@@ -97,7 +97,9 @@ export function readConfigMap(
   const isMisplaced = reportMisplaced(configMap, collector);
   const pairs = pairsOf(configMap, kind, collector);
   if (mounting.isUnread) {
-    if (isOwn || pairs.some(({ key }) => isConfigFileName(keyName(key)))) mounting.reportUnread();
+    // One of the agent's name may hold something else, such as a dashboard. Older agents read a key `config`.
+    const isConfig = (name: string) => isConfigFileName(name) || (isOwn && name === 'config');
+    if (pairs.some(({ key }) => isConfig(keyName(key)))) mounting.reportUnread();
     return;
   }
   const files = pairs.flatMap((pair) => mounting.filesOf(keyName(pair.key)).map((file) => ({ pair, file })));

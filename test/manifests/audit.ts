@@ -15,9 +15,7 @@ export async function audit(objects: readonly KubernetesObject[]): Promise<reado
   const [container] = ofKind('DaemonSet', objects).filter(isAgent).flatMap(containersOf);
   if (container === undefined) return invalid;
   const flags = (container.args ?? []).filter((arg) => !arg.includes('$('));
-  // `check` takes the dashboard for a ConfigMap of the agent whose name is wrong.
-  const others = objects.filter(({ metadata }) => metadata.labels?.['grafana_dashboard'] === undefined);
-  const input = others.map((object) => JSON.stringify(object)).join('\n---\n');
+  const input = objects.map((object) => JSON.stringify(object)).join('\n---\n');
   const command = { file: BINARY, args: ['check', '--strict', ...flags, '-'] };
   const { code, stdout, stderr } = await run(command, {}, { input });
   return code === 0 ? invalid : [...invalid, `${stdout}${stderr}`];
