@@ -36,7 +36,10 @@ export interface Schedule {
   readonly covered?: ReadonlyMap<Family, number | undefined>;
 }
 
-/** The pause after a round is so many times as long, so that the first event of a burst leads to a round at once and all others to one more: however many changes other programs make, rounds take a small part of a core. */
+/**
+ * The pause after a round is so many times as long. So the first event of a burst leads to a round at once, and all others to one more:
+ * however many changes other programs make, rounds take a small part of a core.
+ */
 const PAUSE_TIMES = 10;
 const LONGEST_PAUSE_MS = 2_000;
 

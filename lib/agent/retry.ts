@@ -4,7 +4,10 @@ import { ExhaustedError, SystemError } from '../text/error.ts';
 
 export interface RetryOptions {
   readonly timeoutMs: number;
-  /** When the time is over, in milliseconds of performance.now(). Then an attempt that hangs is given up too. Absent: each operation has its own time. */
+  /**
+   * When the time is over, in milliseconds of performance.now(): an attempt that hangs is given up then too. If it is absent, each
+   * operation has its own time.
+   */
   readonly deadline?: number;
   readonly signal: AbortSignal;
   /** @param waited milliseconds of the failed attempt and of the pause before the next one */

@@ -17,7 +17,10 @@ export interface KeyTraits {
   readonly family?: Family;
   /** Whether the log names it when a config is read. */
   readonly logged?: boolean;
-  /** What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; absent if nothing goes wrong, or if a config file can be written without it. */
+  /**
+   * What ip-masq-agent v1 and v2, Cilium and win-bridge do because they do not know it; absent if nothing goes wrong, or if a config
+   * file can be written without it.
+   */
   readonly otherAgentsDo?: string;
 }
 

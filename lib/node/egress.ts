@@ -5,7 +5,8 @@ import { RT_TABLE_MAIN, routeTo, routingMarks, type UnicastRoute } from '../netl
 import { masqueradedText } from './masquerade-address.ts';
 
 /**
- * How packets from one address to another leave the node, or why they do not, in words: the kernel routes them as those that come in from where the source is.
+ * How packets from one address to another leave the node, or why they do not, in words: the kernel routes them as those that come in
+ * from where the source is.
  *
  * @param source.isOwn whether the node itself sends them: they come in by no link
  * @param source.as the address that they get; `link` for one of the link, as masquerading gives it; undefined if they keep theirs
