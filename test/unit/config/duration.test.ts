@@ -30,6 +30,8 @@ describe('parseDuration reads, as Go does,', () => {
     ['0.3333333333333333333h', 20 * 60_000],
     ['0.100000000000000000000h', 6 * 60_000],
     ['1s1s', 2_000],
+    // Not from there: in floating point it is a little more.
+    ['1.1h', 66 * 60_000],
   ] as const) {
     it(text, () => assert.equal((parseDuration(text) ?? Number.NaN) + 0, ms));
   }
