@@ -24,10 +24,12 @@ function watch(error?: Error): AsyncIterable<never> & Disposable {
 describe('the addresses of the node', () => {
   it('are read a small part of the time, however many there are and however often they change', async () => {
     const stop = new AbortController();
+    const start = performance.now();
+    const tookMs = 60;
     let read = 0;
     const areCurrent = () => {
       read += 1;
-      for (const until = performance.now() + 60; performance.now() < until; );
+      for (const until = performance.now() + tookMs; performance.now() < until; );
       return true;
     };
     async function* flood() {
@@ -39,7 +41,8 @@ describe('the addresses of the node', () => {
     await delay(1_500);
     stop.abort();
     await watched;
-    assert.ok(read >= 2 && read <= 4, `${read}`);
+    const most = 2 + (performance.now() - start) / (10 * tookMs);
+    assert.ok(read >= 2 && read <= most, `${read} readings, at most ${most}`);
   });
 });
 
