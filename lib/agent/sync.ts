@@ -1,4 +1,5 @@
 import type { Dataplane, Observed, Plan } from '../dataplane/dataplane.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import type { FamilyState } from './state.ts';
 
@@ -37,6 +38,18 @@ export class Sync {
    * @throws {DataplaneError} another attempt may succeed, if it is retryable
    */
   async attempt(
+    dataplane: Dataplane,
+    policies: readonly Policy[],
+  ): Promise<ReadonlyMap<Family, number | undefined> | undefined> {
+    return await this.#attempt(dataplane, policies).catch((error: unknown) => {
+      // What this round has written is told first. The next round says what blocks it.
+      if (this.changes.size > 0 && error instanceof DataplaneError && error.failure === 'blocked')
+        return undefined;
+      throw error;
+    });
+  }
+
+  async #attempt(
     dataplane: Dataplane,
     policies: readonly Policy[],
   ): Promise<ReadonlyMap<Family, number | undefined> | undefined> {

@@ -95,6 +95,19 @@ describe('a sync', () => {
     assert.deepEqual(unreadable.written, []);
   });
 
+  it('tells what it has written if the kernel cannot be read again, which the next round says', async () => {
+    const blocked = new DataplaneError('blocked', 'a process owns the table', 'look');
+    let readings = 0;
+    const read = async () => {
+      readings += 1;
+      if (readings > POLICIES.length) throw blocked;
+    };
+    const kernel = fakeKernel({ IPv4: [planFor('IPv4')] }, () => {}, { read });
+    const { changes, inSync } = await kernel.run();
+    assert.deepEqual([[...changes.keys()], inSync], [['IPv4'], false]);
+    await assert.rejects(fakeKernel({}, () => {}, { read }).run(), blocked);
+  });
+
   it('takes a change for drift only if the kernel no longer holds what was applied last', async () => {
     for (const [applied, drifted] of [
       [undefined, false],
