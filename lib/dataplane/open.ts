@@ -33,10 +33,10 @@ export function dataplaneChooser(options: DataplaneOptions, host: Host): ChooseD
     if (options.backend === 'iptables') return await iptables();
     if (options.backend === 'nftables') return await nftables(BY_FLAG);
     const found = await findProxyTable(host);
-    if (found instanceof DataplaneError && found.isRetryable) {
-      // A moment without an answer is not a reason to leave a dataplane.
-      if (last === undefined) throw found;
-    } else if (found === true) last = await nftables('kube-proxy uses nftables');
+    // No answer is not a reason to leave a dataplane.
+    if (found instanceof DataplaneError && last !== undefined) return last;
+    if (found instanceof DataplaneError && found.isRetryable) throw found;
+    if (found === true) last = await nftables('kube-proxy uses nftables');
     else if (found === false) last = await fitting('kube-proxy does not use nftables');
     // A kernel without nf_tables has no such table, and without netlink nftables cannot be used.
     else last = await fitting(`nf_tables cannot be asked about kube-proxy: ${found.message}`);
