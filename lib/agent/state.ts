@@ -8,8 +8,7 @@ import type { Family, Policy } from '../policy/policy.ts';
 import { CALM, type OutOfSync } from './out-of-sync.ts';
 
 /**
- * What the agent knows: one value, which is replaced and never changed. The loop reads it and says what follows; what runs beside
- * the loop adds what it has read. Metrics, probes, pages and `status` are computed from it when they are asked for.
+ * What the agent knows: one value, which is replaced and never changed. The loop, and what runs beside it, replace its fields. Metrics, probes, pages and `status` are computed from it when they are asked for.
  *
  * A name that ends in `At` is a time in milliseconds of performance.now(), which does not change if the clock of the node is set.
  * `since` and `last…` are times of Date.now(), for people.
@@ -24,9 +23,9 @@ export interface State extends ConfigState {
   /** The policies of the families that the agent keeps, and the config that they are compiled from; none before there is one. */
   readonly policies: readonly Policy[];
   readonly compiledFrom: MergedConfig | undefined;
-  /** What the kernel holds, by family, as the last round has left it. */
+  /** What the last round has compared with the kernel, by family. */
   readonly families: ReadonlyMap<Family, FamilyState>;
-  /** The last round that has synced. */
+  /** The last round that has tried to sync. Its duration sets the pause. */
   readonly round:
     | { readonly endedAt: number; readonly duration: number; readonly inSync: boolean }
     | undefined;

@@ -17,7 +17,7 @@ import type { EarlierConfig, Knowledge } from './state.ts';
 /** What the loop asks of the node. */
 export interface AgentOptions {
   readonly reader: ReaderOptions;
-  /** Milliseconds that a round may take: until then, what fails is tried again. */
+  /** Milliseconds that a round may take: until then, a busy kernel is asked again. */
   readonly syncTimeout: number;
   /** Whether an invalid config does not end the agent. */
   readonly keepsInvalid: boolean;

@@ -37,7 +37,7 @@ export interface Dataplane {
 
 /** The agent's rules of one family in the kernel, at one moment. */
 export interface Observed {
-  /** The generation of nf_tables before they were read; undefined if they were not read over netlink. */
+  /** The generation of nf_tables before they were read; undefined if netlink does not tell it. */
   readonly generation: number | undefined;
   /**
    * The plan after which the kernel holds exactly this policy; undefined if it does already.
@@ -80,7 +80,7 @@ interface IptablesCommands {
   readonly suffix: string;
 }
 
-/** A transaction that is not carried out yet. */
+/** A change that is not carried out yet. */
 export interface Plan {
   readonly family: Family;
   /** How the kernel differs from the policy. */
@@ -92,10 +92,10 @@ export interface Plan {
   readonly current: readonly string[];
   /** All of the agent's rules that it will hold. A rule that stays has the same text in both lists. */
   readonly wanted: readonly PlannedRule[];
-  /** The transaction as text, which the tool reads. */
+  /** The change as text, for people; iptables-restore reads it. */
   readonly script: string;
   /**
-   * Carries it out as one transaction: all of it or, with an error, nothing.
+   * Carries it out, in one or more transactions. After each of them packets meet the old rules or the new ones.
    *
    * @throws {DataplaneError}
    */

@@ -23,7 +23,7 @@ type DataplaneFailure =
   | 'blocked'
   | 'refused';
 
-/** The kernel could not be read or changed. A failed operation changes nothing. */
+/** The kernel could not be read or changed. A failed transaction changes nothing; earlier ones of the same change stay. */
 export class DataplaneError extends Error implements Advice {
   readonly failure: DataplaneFailure;
   readonly remedy: string;

@@ -35,8 +35,8 @@ type OnState = (failure: NetlinkError | undefined) => void;
 const CALM_MS = 600_000;
 
 /**
- * nf_tables over netlink. The nftables dataplane needs it; for iptables it is only faster than the tools: whoever gets no answer
- * here asks a tool. All failures are NetlinkErrors that are thrown.
+ * nf_tables over netlink. The nftables dataplane needs it. iptables can do without it, but then hears no events, reads each time, and
+ * does not see what makes `nat` useless. All failures are NetlinkErrors that are thrown.
  */
 export class Netlink {
   readonly #sockets: NetlinkSockets;

@@ -32,7 +32,7 @@ export const METRICS = {
   ),
   sync_duration_seconds: histogram(
     ['family'],
-    'Time from the start of a sync until the kernel holds the config.',
+    'Time from the reason for a sync until the kernel holds the config, pauses included.',
   ),
   last_sync_success_timestamp_seconds: gauge(['family'], 'Time of the last successful sync.'),
   last_change_timestamp_seconds: gauge(['family'], 'Time of the last change of the rules in the kernel.'),
