@@ -119,6 +119,17 @@ for (const { family, kind } of FAMILY_KINDS) {
       }
     });
 
+    it('holds no old set, also if another one has gone meanwhile', async () => {
+      await using node = await lab();
+      await startAnew(node, policies.before);
+      const spare = ['not-masqueraded-7', 'not-masqueraded-8', 'not-masqueraded-9'];
+      await node.nft(spare.map((set) => `add set ${table} ${set} { type ${type}; }`).join('\n'));
+      const plan = (await node.dataplane.observe(family)).plan(policies.planned);
+      await node.nft(`delete set ${table} ${spare[1]}`);
+      await plan?.apply();
+      await assertExact(node, policies.planned);
+    });
+
     it('is not believed if its count and what is listed are of two moments', async () => {
       await using node = await lab();
       await using netlink = await openNetlink(node.box);
