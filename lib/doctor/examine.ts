@@ -58,8 +58,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   ];
   const read = `${counted(loaded.configFiles.length, 'config file')} in ${configDir}`;
   const kernel = await examineKernel(examiner, holder, loaded.config, families);
-  const all = [...findings, ...kernel.findings].filter(isFirst);
-  return { ...kernel, findings: all, read: [read, ...kernel.read] };
+  return { ...kernel, findings: [...findings, ...kernel.findings], read: [read, ...kernel.read] };
 }
 
 async function examineKernel(
@@ -124,10 +123,4 @@ function dataplaneFinding(error: unknown, family?: Family): readonly Finding[] {
   if (failure === 'unsupported' && family !== undefined) return [];
   const kind = failure === 'missing' ? 'tool-missing' : 'kernel-refused';
   return [{ kind, ...(family !== undefined && { family }), message, evidence: [], remedy }];
-}
-
-/** Whether the finding is new: one error may stop several examinations. Findings with evidence are always kept. */
-function isFirst({ kind, message, evidence }: Finding, index: number, findings: readonly Finding[]): boolean {
-  if (evidence.length > 0) return true;
-  return findings.findIndex((other) => other.kind === kind && other.message === message) === index;
 }
