@@ -36,11 +36,9 @@ interface RuleChange {
   readonly drifted: boolean;
   readonly inSync: boolean;
   readonly trigger: Trigger;
-  /** Milliseconds. */
-  readonly took: number;
 }
 
-export function logChange(log: Logger, { plan, verdicts, drifted, inSync, trigger, took }: RuleChange): void {
+export function logChange(log: Logger, { plan, verdicts, drifted, inSync, trigger }: RuleChange): void {
   const { family, found, added, removed, kept } = plan;
   const rules = [
     ...added.map((rule) => `+ ${describeRule(rule)}`),
@@ -50,7 +48,7 @@ export function logChange(log: Logger, { plan, verdicts, drifted, inSync, trigge
     family,
     reason: trigger.reason,
     found,
-    took_ms: tenths(took),
+    took_ms: tenths(performance.now() - trigger.since),
     verdicts: verdicts.lines,
     rules: truncated(rules, MAX_RULES, String),
   };

@@ -8,11 +8,11 @@ import { logChange } from './log-changes.ts';
 import { type FamilySync, familyAfter, outOfSyncAfter, verdictChanges } from './next-state.ts';
 import { missing } from './out-of-sync.ts';
 import { readConfig, restoredConfig } from './reading.ts';
-import { needsConfig, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
+import { READS_CONFIG, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
 import type { EarlierConfig, InvalidConfig, Knowledge, ValidConfig } from './state.ts';
-import { type AgentOptions, chooseDataplane, compile, keepRules, retryOptions } from './steps.ts';
-import { Sync } from './sync.ts';
+import { type AgentOptions, chooseDataplane, compile, noteBlocked, retryOptions } from './steps.ts';
+import { Attempts } from './sync.ts';
 
 /** What the loop works with. */
 interface Loop {
@@ -33,8 +33,8 @@ export interface Round {
   readonly inSync: boolean;
   /** Why it cannot be told what the kernel holds, so that nothing was written. */
   readonly failure?: DataplaneError;
-  /** Milliseconds from the trigger to the end. */
-  readonly took: number;
+  /** Milliseconds from the first reason to the end: pauses and waits included. */
+  readonly latency: number;
 }
 
 /**
@@ -67,21 +67,23 @@ async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
   );
   const running = { ...loop, trigger, retry };
   // A round for a change of the node alone does not read the config files: one may be half written.
-  if (needsConfig(trigger.reason)) await readConfigFiles(running);
-  if (!agent.state.isAlone) {
+  if (READS_CONFIG[trigger.reason]) await readConfigFiles(running);
+  if (!agent.state.ownsRules) {
     await options.takeLock(retry.deadline);
-    agent.set({ isAlone: true });
+    agent.set({ ownsRules: true });
   }
   const { valid, invalid } = agent.state;
-  if (invalid && valid?.earlier && !options.keepsInvalid)
-    throw await endOf(running, { ...valid, ...valid.earlier }, invalid);
+  if (invalid && valid?.earlier && !options.keepsInvalid) {
+    await restoreRules(running, valid, valid.earlier, invalid);
+    throw invalid.error;
+  }
   const synced = valid
     ? await sync(running, valid, options.reader.config.families).catch((error: unknown) => ({
         ...NOT_SYNCED,
-        failure: keepRules(agent, loop.notices.log, error),
+        failure: noteBlocked(agent, loop.notices.log, error),
       }))
     : NOT_SYNCED;
-  return { trigger, retries, ...synced, took: performance.now() - trigger.since };
+  return { trigger, retries, ...synced, latency: performance.now() - trigger.since };
 }
 
 const NOT_SYNCED = { syncs: [], inSync: false } as const;
@@ -105,20 +107,19 @@ async function readConfigFiles({ options, agent, notices: { log }, retry }: Runn
   log.error(`${invalid.error.message}; ${valid === undefined ? await options.effectOnNode() : stays}`);
 }
 
-/** The error that ends the agent. Before it, what a reboot has taken comes back: the rules of the last valid config. */
-async function endOf(
+/** Before an invalid config ends the agent, what a reboot has taken comes back: the rules of the last valid config. */
+async function restoreRules(
   running: Running,
-  valid: ValidConfig & EarlierConfig,
+  valid: ValidConfig,
+  { families, since }: EarlierConfig,
   { error }: InvalidConfig,
-): Promise<InvalidConfig['error']> {
-  const { families, since } = valid;
+): Promise<void> {
   const { inSync } = await sync(running, valid, families).catch((failure: unknown) => {
     running.notices.log.error(`cannot write the rules of the last valid config: ${errorMessage(failure)}`);
     return NOT_SYNCED;
   });
   if (inSync)
     error.consequence = `this node had no rules for ${families.join(' and ')}, and has those of its last valid config, of ${since}, now`;
-  return error;
 }
 
 /** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */
@@ -131,7 +132,7 @@ async function sync(
   const { log } = notices;
   const before = agent.state;
   const startedAt = performance.now();
-  const attempts = new Sync({
+  const attempts = new Attempts({
     families: before.families,
     onApply({ family, script }) {
       agent.set({ outOfSync: missing(agent.state.outOfSync, REPAIR_GOES_ON, performance.now()) });
@@ -155,16 +156,16 @@ async function sync(
     const change = attempts.changes.get(family);
     const verdicts = change && verdictChanges(change, policy, dataplane, before);
     const done = { family, found: change?.plan.found, verdicts, drifted: change?.drifted ?? false };
-    const took = endedAt - trigger.since;
-    if (change && verdicts) logChange(log, { ...change, verdicts, inSync, trigger, took });
+    if (change && verdicts) logChange(log, { ...change, verdicts, inSync, trigger });
     else log.debug({ family, reason: trigger.reason }, 'nothing to change');
     for (const text of attempts.undeletable.get(family) ?? []) log.warn({ family }, text);
     const applied = { policy, dataplane, generation: generations?.get(family) };
     after.set(family, familyAfter(after.get(family), applied, done, inSync, trigger));
     return done;
   });
-  const round = { endedAt, duration: endedAt - startedAt, inSync };
-  agent.set({ families: after, round, outOfSync: outOfSyncAfter(agent.state, round, syncs, trigger) });
+  const lastRound = { endedAt, worked: endedAt - startedAt, inSync };
+  const outOfSync = outOfSyncAfter(agent.state, lastRound, syncs, trigger);
+  agent.set({ families: after, lastRound, outOfSync });
   return { syncs, inSync };
 }
 

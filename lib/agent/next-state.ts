@@ -5,7 +5,7 @@ import type { Family, Policy } from '../policy/policy.ts';
 import { programs } from '../text/programs.ts';
 import { missing, present } from './out-of-sync.ts';
 import type { Trigger } from './reasons.ts';
-import type { FamilyState, State } from './state.ts';
+import type { FamilyState, LastRound, State } from './state.ts';
 import type { FamilyChange } from './sync.ts';
 
 /** What a round has done in a family. */
@@ -19,7 +19,7 @@ export interface FamilySync {
   readonly drifted: boolean;
 }
 
-/** What the kernel holds of a family after a round. */
+/** What the agent knows of a family after a round. */
 export function familyAfter(
   before: FamilyState | undefined,
   applied: Pick<FamilyState, 'policy' | 'dataplane' | 'generation'>,
@@ -28,7 +28,12 @@ export function familyAfter(
   trigger: Trigger,
 ): FamilyState {
   const known = { ...NEVER_SYNCED, ...before, ...applied };
-  return inSync ? { ...known, ...timesAfter(known, sync, trigger) } : known;
+  return inSync && isSync(sync, trigger) ? { ...known, ...timesAfter(known, sync) } : known;
+}
+
+/** Whether it counts as a sync. An event of the kernel after which nothing differs does not. */
+export function isSync({ found }: FamilySync, { reason }: Trigger): boolean {
+  return found !== undefined || reason !== 'kernel';
 }
 
 const NEVER_SYNCED = {
@@ -38,9 +43,8 @@ const NEVER_SYNCED = {
   lastFound: [],
 };
 
-/** What a sync that has ended in sync says of a family. An event of the kernel after which nothing differs is none. */
-function timesAfter(known: FamilyState, { found }: FamilySync, { reason }: Trigger): Partial<FamilyState> {
-  if (found === undefined && reason === 'kernel') return {};
+/** What a sync that has ended in sync says of a family. */
+function timesAfter(known: FamilyState, { found }: FamilySync): Partial<FamilyState> {
   const now = Date.now();
   return {
     syncedAt: performance.now(),
@@ -52,7 +56,7 @@ function timesAfter(known: FamilyState, { found }: FamilySync, { reason }: Trigg
 
 export function outOfSyncAfter(
   { outOfSync }: State,
-  { endedAt, inSync }: NonNullable<State['round']>,
+  { endedAt, inSync }: LastRound,
   syncs: readonly FamilySync[],
   { by }: Trigger,
 ): State['outOfSync'] {

@@ -3,21 +3,30 @@ import type { Family } from '../cidr/address.ts';
 import type { Events, TableChange } from '../netlink/watch.ts';
 import { resyncAt, type State } from './state.ts';
 
-/**
- * Why a round happens. `kernel`: another program may have changed the agent's rules, because events of nf_tables say so or
- * were lost, the watch has just begun, or the last round did not end in sync; the round shows whether there is drift.
- * `addresses`: the node's addresses have changed.
- */
-export type SyncReason = 'start' | 'change' | 'resync' | 'signal' | 'kernel' | 'addresses';
+/** Why a round happens, and whether it reads the config files then. The other reasons concern the node alone. */
+export const READS_CONFIG = {
+  start: true,
+  /** Of the config directory. */
+  change: true,
+  resync: true,
+  signal: true,
+  /**
+   * Another program may have changed the agent's rules: events of nf_tables say so or were lost, the watch has just begun, or
+   * the last round did not end in sync. The round shows whether there is drift.
+   */
+  kernel: false,
+  /** The node's addresses have changed. */
+  addresses: false,
+} as const;
 
-/** Whether a round for this reason reads the config files. The other reasons concern the node alone. */
-export function needsConfig(reason: SyncReason): boolean {
-  return reason !== 'kernel' && reason !== 'addresses';
-}
+export type Reason = keyof typeof READS_CONFIG;
+
+/** What sources add. The others follow from the state, and from changes of nf_tables. */
+type AddedReason = Exclude<Reason, 'kernel' | 'resync'>;
 
 /** The reasons of a round: the first of those that ask for most, and who may have changed the agent's rules. */
 export interface Trigger {
-  readonly reason: SyncReason;
+  readonly reason: Reason;
   /** When it came, in milliseconds of performance.now(). */
   readonly since: number;
   /** The programs that may have changed the agent's rules, as the kernel names them. */
@@ -47,11 +56,11 @@ const LONGEST_PAUSE_MS = 2_000;
 const MOST_NAMED = 8;
 
 export function scheduleOf(state: State, resyncInterval: number): Schedule {
-  const { round, families } = state;
-  const { endedAt = Number.NEGATIVE_INFINITY, duration = 0, inSync = true } = round ?? {};
+  const { lastRound, families } = state;
+  const { endedAt = Number.NEGATIVE_INFINITY, worked = 0, inSync = true } = lastRound ?? {};
   return {
     resyncAt: resyncAt(state, resyncInterval),
-    pauseEndsAt: endedAt + Math.min(PAUSE_TIMES * duration, LONGEST_PAUSE_MS),
+    pauseEndsAt: endedAt + Math.min(PAUSE_TIMES * worked, LONGEST_PAUSE_MS),
     // Nobody may tell of the change that the round has met.
     outOfSyncAt: inSync ? undefined : endedAt,
     covered: new Map(Array.from(families, ([family, { generation }]) => [family, generation])),
@@ -71,7 +80,7 @@ interface Change {
  * before the round begins lead to one.
  */
 export class Reasons {
-  readonly #since = new Map<Exclude<SyncReason, 'kernel' | 'resync'>, number>();
+  readonly #since = new Map<AddedReason, number>();
   /** The last change of each family by each program that is named, and by all others together. */
   readonly #changes = new Map<string, Change>();
   #changedAt: number | undefined;
@@ -83,7 +92,7 @@ export class Reasons {
     this.add('start');
   }
 
-  add(reason: Exclude<SyncReason, 'kernel' | 'resync'>): void {
+  add(reason: AddedReason): void {
     if (!this.#since.has(reason)) this.#since.set(reason, performance.now());
     this.#wake();
   }
@@ -123,7 +132,7 @@ export class Reasons {
   /** The trigger that is due, or when the next one is. */
   #due({ resyncAt, pauseEndsAt, outOfSyncAt }: Schedule): Trigger | number {
     // A reading of the config files includes a reading of the kernel.
-    const first = [...this.#since].find(([reason]) => needsConfig(reason));
+    const first = [...this.#since].find(([reason]) => READS_CONFIG[reason]);
     if (first !== undefined) return { reason: first[0], since: first[1] };
     const now = performance.now();
     // What changes the rules or the addresses all the time must not put off the reading of the config files.

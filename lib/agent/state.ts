@@ -14,8 +14,8 @@ import { CALM, type OutOfSync } from './out-of-sync.ts';
  * `since` and `last…` are times of Date.now(), for people.
  */
 export interface State extends ConfigState {
-  /** Whether the rules on the node are this process's: it has the lock of the network namespace, or goes on without it. */
-  readonly isAlone: boolean;
+  /** Whether this process may change and remove the rules on the node: it has taken the lock, or has decided to go on without it. */
+  readonly ownsRules: boolean;
   /** Whether netlink works; undefined before it is used. */
   readonly netlink: 'works' | 'fails' | undefined;
   /** Where the rules are kept; undefined before that is decided. */
@@ -25,10 +25,8 @@ export interface State extends ConfigState {
   readonly compiledFrom: MergedConfig | undefined;
   /** What the last round has compared with the kernel, by family. */
   readonly families: ReadonlyMap<Family, FamilyState>;
-  /** The last round that has tried to sync. Its duration sets the pause. */
-  readonly round:
-    | { readonly endedAt: number; readonly duration: number; readonly inSync: boolean }
-    | undefined;
+  /** The last round that has tried to sync. */
+  readonly lastRound: LastRound | undefined;
   /** For how long the kernel has not held the policies. */
   readonly outOfSync: OutOfSync;
   /** Whether the state directory holds the config in use; undefined if there is no such directory. */
@@ -73,6 +71,14 @@ export interface InvalidConfig {
   readonly since: number;
 }
 
+export interface LastRound {
+  readonly endedAt: number;
+  /** Milliseconds of its work, which set the pause before the next round. */
+  readonly worked: number;
+  /** Whether the kernel was found to hold all policies at the end. */
+  readonly inSync: boolean;
+}
+
 export interface FamilyState {
   /** The policy that this process has applied last, and where. */
   readonly policy: Policy;
@@ -111,13 +117,13 @@ export const NO_CONFIG: ConfigState = {
 
 const NOTHING: State = {
   ...NO_CONFIG,
-  isAlone: false,
+  ownsRules: false,
   netlink: undefined,
   dataplane: undefined,
   policies: [],
   compiledFrom: undefined,
   families: new Map(),
-  round: undefined,
+  lastRound: undefined,
   outOfSync: CALM,
   isConfigKept: undefined,
   flows: undefined,
@@ -137,8 +143,8 @@ export class Knowledge {
   }
 }
 
-/** The policies that the kernel got in the last round. */
-export function policiesInKernel({ families }: State): readonly Policy[] {
+/** The policies that this process has applied last. Whether the kernel still holds them is not said. */
+export function appliedPolicies({ families }: State): readonly Policy[] {
   return Array.from(families.values(), ({ policy }) => policy);
 }
 

@@ -67,21 +67,21 @@ export async function chooseDataplane(
   return dataplane;
 }
 
-/** The pause after a round is ten times as long. */
-const SHORTEST_MS = 200;
+/** As if the round had worked for so long: the pause after it is ten times as long. */
+const BLOCKED_MS = 200;
 
 /**
- * What another program has made of the kernel mostly passes: the next round, 2 s later, asks again.
+ * Takes note that another program's change of the kernel blocks the rules. That mostly passes: the next round, 2 s later, asks again.
  *
  * @throws any other failure
  */
-export function keepRules(agent: Knowledge, log: Logger, failure: unknown): DataplaneError {
+export function noteBlocked(agent: Knowledge, log: Logger, failure: unknown): DataplaneError {
   if (!(failure instanceof DataplaneError) || failure.failure !== 'blocked') throw failure;
   const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
   if (agent.state.outOfSync.why !== why) log.error(why);
   const endedAt = performance.now();
   agent.set({
-    round: { endedAt, duration: SHORTEST_MS, inSync: false },
+    lastRound: { endedAt, worked: BLOCKED_MS, inSync: false },
     outOfSync: missing(agent.state.outOfSync, why, endedAt),
   });
   return failure;

@@ -12,21 +12,21 @@ export interface FamilyChange {
   readonly observed: Observed;
 }
 
-export interface SyncOptions {
+interface AttemptOptions {
   /** What this process has applied before. */
   readonly families: ReadonlyMap<Family, FamilyState>;
   readonly onApply: (plan: Plan) => void;
 }
 
 /** The attempts of one round to bring the policies into the kernel. */
-export class Sync {
+export class Attempts {
   /** The first change of each family that differed. */
   readonly changes = new Map<Family, FamilyChange>();
   /** What could not be deleted after a change, in words. */
   readonly undeletable = new Map<Family, readonly string[]>();
-  readonly #options: SyncOptions;
+  readonly #options: AttemptOptions;
 
-  constructor(options: SyncOptions) {
+  constructor(options: AttemptOptions) {
     this.#options = options;
   }
 

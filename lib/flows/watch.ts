@@ -1,5 +1,5 @@
 import { failureText, oneAtATime } from '../agent/one-at-a-time.ts';
-import { type Knowledge, policiesInKernel } from '../agent/state.ts';
+import { appliedPolicies, type Knowledge } from '../agent/state.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import type { PortRange } from '../dataplane/ports.ts';
 import type { Notices } from '../log/notices.ts';
@@ -123,7 +123,7 @@ export class FlowWatch {
     if (this.#addresses !== undefined && this.#addresses !== now) this.onChange();
     this.#addresses = now;
     const reading = this.#baseline.begin();
-    const policy = flowPolicy(policiesInKernel(this.#agent.state));
+    const policy = flowPolicy(appliedPolicies(this.#agent.state));
     const isOwn = this.#node.createIsLocal();
     const ends = { isOwn, isPod: await this.#node.podSources(families, accepted) };
     const against = new FlowsAgainst();

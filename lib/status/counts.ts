@@ -1,5 +1,5 @@
 import type { Round } from '../agent/loop.ts';
-import type { FamilySync } from '../agent/next-state.ts';
+import { type FamilySync, isSync } from '../agent/next-state.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
@@ -12,15 +12,18 @@ export function countRound(metrics: Metrics, round: Round): void {
     metrics.add('sync_retries_total', { reason }, retries.filter((failure) => failure === reason).length);
   for (const sync of syncs) {
     beginAtZero(metrics, sync.family);
-    // An event of the kernel after which nothing differs is not a sync.
-    if (inSync && (sync.found || trigger.reason !== 'kernel')) countSync(metrics, sync, round);
+    if (inSync && isSync(sync, trigger)) countSync(metrics, sync, round);
   }
 }
 
-function countSync(metrics: Metrics, { family, found, drifted }: FamilySync, { trigger, took }: Round): void {
+function countSync(
+  metrics: Metrics,
+  { family, found, drifted }: FamilySync,
+  { trigger, latency }: Round,
+): void {
   metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
-  metrics.observe('sync_duration_seconds', { family }, took / 1000);
-  if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, took / 1000);
+  metrics.observe('sync_duration_seconds', { family }, latency / 1000);
+  if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, latency / 1000);
   if (drifted) metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
 }
 

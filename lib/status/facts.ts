@@ -1,5 +1,5 @@
 import { unreadyReason } from '../agent/out-of-sync.ts';
-import { policiesInKernel, type State } from '../agent/state.ts';
+import { appliedPolicies, type State } from '../agent/state.ts';
 import { emptyFilesOf } from '../config/load.ts';
 import { KINDS_OF_VALID_CONFIG, type Problem } from '../config/problem.ts';
 import { BEGINNINGS, type FlowCount, TREATMENTS } from '../policy/flow-counts.ts';
@@ -53,7 +53,7 @@ function setConfig(metrics: Metrics, { reading, valid, vanished, invalid }: Stat
 }
 
 function setKernel(metrics: Metrics, state: State): void {
-  metrics.replace('masquerade_address_ranges', policiesInKernel(state).flatMap(addressRanges));
+  metrics.replace('masquerade_address_ranges', appliedPolicies(state).flatMap(addressRanges));
   for (const [family, { policy, dataplane, lastSync, lastChange }] of state.families) {
     if (lastSync !== undefined)
       metrics.set('last_sync_success_timestamp_seconds', { family }, lastSync / 1000);

@@ -45,14 +45,14 @@ export function readiness(
  * @param resyncInterval as `readiness` takes it
  */
 export function liveness(
-  state: Pick<State, 'round' | 'valid'>,
+  state: Pick<State, 'lastRound' | 'valid'>,
   resyncInterval: number,
   now: number,
 ): readonly ProbeCheck[] {
-  const { round, valid } = state;
+  const { lastRound, valid } = state;
   if (valid === undefined) return [{ name: 'loop', isGood: true, reason: 'there is no config to sync' }];
   const interval = intervalOf(state, resyncInterval);
-  return [{ name: 'loop', ...recencyCheck('round', round?.endedAt, interval, now) }];
+  return [{ name: 'loop', ...recencyCheck('round', lastRound?.endedAt, interval, now) }];
 }
 
 /** Whether the last reading of the config files had no error. */

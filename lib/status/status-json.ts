@@ -22,7 +22,7 @@ export interface AgentState extends Pick<Build, 'version' | 'commit'> {
   readonly invalid: { readonly message: string; readonly first: string; readonly since: string } | null;
   /** What stays in use while the config files have errors: the last valid config, or the rules of an earlier run. */
   readonly keeps: 'config' | 'rules' | null;
-  readonly syncs: readonly FamilySync[];
+  readonly syncs: readonly SyncTimes[];
   /** The flows against the policy at the last reading of connection tracking; null if there is none, or it failed. */
   readonly flows: { readonly at: string; readonly counts: readonly FlowCount[] } | null;
   /** Whether the rules were found in the kernel lately, and no other program changes them again and again. */
@@ -32,7 +32,7 @@ export interface AgentState extends Pick<Build, 'version' | 'commit'> {
 }
 
 /** The syncs of one family; null for what has not happened since the agent started. */
-interface FamilySync {
+interface SyncTimes {
   readonly family: Family;
   readonly last: string | null;
   readonly changed: string | null;

@@ -2,7 +2,7 @@ import { leftoverRemoval } from '../../../lib/agent/leftovers.ts';
 import type { Round } from '../../../lib/agent/loop.ts';
 import { failureText, oneAtATime } from '../../../lib/agent/one-at-a-time.ts';
 import type { Reasons } from '../../../lib/agent/reasons.ts';
-import { type Knowledge, policiesInKernel } from '../../../lib/agent/state.ts';
+import { appliedPolicies, type Knowledge } from '../../../lib/agent/state.ts';
 import { watchAddresses, watchKernel } from '../../../lib/agent/watch-node.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
@@ -143,7 +143,7 @@ function effectOf({ syncs }: Round): 'change' | 'repair' | 'nothing' {
 /** Reads the routes to pods that the policies masquerade, and warns of them once for each range. */
 async function readPodRoutes({ flags, agent, notices }: Parts): Promise<void> {
   const { log } = notices;
-  const policies = policiesInKernel(agent.state);
+  const policies = appliedPolicies(agent.state);
   try {
     const found = await podFinder(flags)(policies, agent.state.valid?.config.configFileNames ?? []);
     const count = (family: string) =>
@@ -164,7 +164,7 @@ async function readPodRoutes({ flags, agent, notices }: Parts): Promise<void> {
 /** Warns of links by which masqueraded packets leave with an address that is not meant. */
 async function readUplinks({ agent, notices, host }: Parts): Promise<void> {
   const { uplinkFindings } = await import('../../../lib/doctor/machine-findings.ts');
-  const found = await uplinkFindings(host, policiesInKernel(agent.state));
+  const found = await uplinkFindings(host, appliedPolicies(agent.state));
   notices.warn(
     'links without an address',
     found.map(({ family, message, remedy }) => `${family}: ${message}; ${remedy}`),

@@ -48,7 +48,7 @@ function startAgent(args: Args, log: Logger): Daemon {
   const host = systemHost(flags['sync-timeout'], netlink);
   const parts: Parts = { flags, agent, reasons, notices, host, netlink };
   // Until the lock is decided, the rules may be those of another agent.
-  const cleansUp = () => flags['cleanup-on-exit'] && agent.state.isAlone;
+  const cleansUp = () => flags['cleanup-on-exit'] && agent.state.ownsRules;
   stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
   prepareDataplane(dataplaneOptions(flags), host);
   const store = flags['state-dir'] === '' ? undefined : new LastValidFile(flags['state-dir'], notices);

@@ -277,7 +277,19 @@ describe('an invalid config', () => {
     await using lab = await create({ keepsInvalid: true });
     lab.write('x: 1\n');
     assert.deepEqual((await lab.next()).syncs, []);
-    assert.deepEqual([lab.kernel.steps, lab.agent.state.isAlone], [[], true]);
+    assert.deepEqual([lab.kernel.steps, lab.agent.state.ownsRules], [[], true]);
+  });
+
+  it('keeps the whole config of an earlier run in use, also for a family that has rules, if it is to be kept', async () => {
+    const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
+    const earlier = { configFiles, since: '2026-01-01T00:00:00Z', families: ['IPv6'] as const };
+    await using lab = await create({ keepsInvalid: true, readEarlier: async () => earlier });
+    lab.write('x: 1\n');
+    await lab.next();
+    lab.kernel.held = undefined;
+    lab.reasons.addChanges({ items: [], lost: true });
+    await lab.next();
+    assert.equal(lab.config(), '12.0.0.0/8');
   });
 
   it('brings back what a reboot has taken: the last valid one of an earlier run, before the loop ends', async () => {

@@ -135,23 +135,23 @@ describe('changes of the kernel', () => {
 });
 
 describe('the schedule', () => {
-  const after = (duration: number, inSync = true) => {
+  const after = (worked: number, inSync = true) => {
     const agent = new Knowledge();
     const family = { generation: 7 } as Partial<FamilyState> as FamilyState;
     agent.set({
-      round: { endedAt: 1_000, duration, inSync },
+      lastRound: { endedAt: 1_000, worked, inSync },
       families: new Map([['IPv4', family]]),
       readAt: 500,
     });
     return scheduleOf(agent.state, 60_000);
   };
-  for (const [duration, pause] of [
+  for (const [worked, pause] of [
     [1, 10],
     [20, 200],
     [300, 2_000],
   ] as const)
-    it(`waits ${pause} ms after a round that took ${duration} ms`, () => {
-      assert.equal(after(duration).pauseEndsAt, 1_000 + pause);
+    it(`waits ${pause} ms after a round that worked for ${worked} ms`, () => {
+      assert.equal(after(worked).pauseEndsAt, 1_000 + pause);
     });
 
   it('says what the last round has covered, and when to read the config files', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { retrying } from '../../../lib/agent/retry.ts';
 import type { FamilyState } from '../../../lib/agent/state.ts';
-import { Sync } from '../../../lib/agent/sync.ts';
+import { Attempts } from '../../../lib/agent/sync.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
@@ -68,7 +68,7 @@ function fakeKernel(
   const families = new Map(
     (applied ?? []).map((policy) => [policy.family, { policy, dataplane } as FamilyState] as const),
   );
-  const sync = new Sync({ families, onApply: () => {} });
+  const sync = new Attempts({ families, onApply: () => {} });
   const options = { timeoutMs: 5_000, signal: new AbortController().signal, onRetry: () => {} };
   const run = async () => {
     const generations = await retrying(() => sync.attempt(dataplane, POLICIES), options);

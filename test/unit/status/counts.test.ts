@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Round } from '../../../lib/agent/loop.ts';
 import type { FamilySync } from '../../../lib/agent/next-state.ts';
-import type { SyncReason } from '../../../lib/agent/reasons.ts';
+import type { Reason } from '../../../lib/agent/reasons.ts';
 import type { DifferenceKind, EntryCount } from '../../../lib/dataplane/dataplane.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { countRound, setPacketCounts } from '../../../lib/status/counts.ts';
@@ -20,7 +20,7 @@ interface RoundOptions extends Partial<Omit<Round, 'syncs' | 'trigger'>> {
   /** Undefined where nothing differed. */
   readonly found?: readonly DifferenceKind[];
   readonly drifted?: boolean;
-  readonly reason?: SyncReason;
+  readonly reason?: Reason;
   readonly by?: readonly string[] | undefined;
 }
 
@@ -28,7 +28,7 @@ interface RoundOptions extends Partial<Omit<Round, 'syncs' | 'trigger'>> {
 function round({ found, drifted = false, reason = 'resync', by, ...more }: RoundOptions = {}): Round {
   const sync: FamilySync = { family: 'IPv4', found, verdicts: undefined, drifted };
   const trigger = { reason, since: 0, by };
-  return { trigger, retries: [], syncs: [sync], inSync: true, took: 250, ...more };
+  return { trigger, retries: [], syncs: [sync], inSync: true, latency: 250, ...more };
 }
 
 describe('what a round has done', () => {

@@ -22,10 +22,10 @@ describe('liveness', () => {
     ['needs no round without a config', undefined, false, true],
   ] as const)
     it(what, () => {
-      const round = endedAt === undefined ? undefined : { endedAt, duration: 1, inSync: false };
+      const lastRound = endedAt === undefined ? undefined : { endedAt, worked: 1, inSync: false };
       // Without a resyncInterval of its own.
       const valid = (hasConfig ? { config: {} } : undefined) as State['valid'];
-      const [check] = liveness({ round, valid }, 10_000, 100_000);
+      const [check] = liveness({ lastRound, valid }, 10_000, 100_000);
       assert.equal(check?.isGood, isGood, check?.reason);
     });
 });
