@@ -35,7 +35,7 @@ interface Description {
   /** More text for the help of the command. */
   readonly details?: string;
   /** The operands as the help shows them: `[PATH…]` for any number, `ADDRESS…` for at least one; absent for none. */
-  readonly operands?: '[PATH…]' | 'ADDRESS…' | '[COMMAND]' | 'COMMAND [ADDRESS…]';
+  readonly operands?: '[PATH…]' | 'ADDRESS…' | '[COMMAND]' | 'COMMAND [FILE] [ADDRESS…]';
   /** The flags of the daemon that the command uses. */
   readonly uses?: readonly FlagName[];
   /** What command lines mean, by their words after `ip-masq-agent`. */

@@ -141,10 +141,11 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./cleanup.ts')).cleanup,
   }),
   fleet: command({
-    summary: 'ask the agents of all nodes through kubectl: status, doctor, check, diff, explain or ports',
+    summary:
+      'ask the agents of all nodes through kubectl: status, doctor, check, diff, explain or ports, or bundle the answers for a bug report',
     details:
-      "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. The question ports names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0.",
-    operands: 'COMMAND [ADDRESS…]',
+      "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. The question ports names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0. bundle FILE.tgz writes a file for a bug report instead: the answers of each node to status, doctor, check and, if addresses follow, explain --live; its last 1,000 lines of log, without the lines that they quote from config files; and the versions. Its exit code is 0 if the file is written.",
+    operands: 'COMMAND [FILE] [ADDRESS…]',
     own: FLEET_FLAGS,
     examples: {
       'fleet status --context=prod --node-selector=pool=edge':

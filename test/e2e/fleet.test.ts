@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -264,6 +264,19 @@ describe('fleet', () => {
       stdout,
       /^1 node: a\n(?:.*\n)*2 nodes: b, c\n {2}not asked, .*interrupted\n\n2 groups: 1 \+ 2 = 3 nodes\n$/,
     );
+  });
+
+  it('leaves no file if a bundle is interrupted', async () => {
+    const answers = await cluster('unbundled', [good('a'), good('b', 60)]);
+    const child = start(answers, ['bundle', join(answers, 'agents.tgz')]);
+    const result = ended(child);
+    const isWritten = () => readdirSync(answers).some((name) => name.startsWith('agents.tgz'));
+    await eventually(isWritten, () => 'the file to begin');
+    child.kill('SIGINT');
+    const { code, stderr } = await result;
+    assert.equal(code, 1);
+    assert.match(stderr, /^ip-masq-agent: cannot write \S+: interrupted; no part of it is left\n$/);
+    assert.ok(!isWritten());
   });
 
   it('asks 100 nodes, tells which do not answer in time or too much, and needs little memory', async (t) => {

@@ -2,20 +2,23 @@ import { setMaxListeners } from 'node:events';
 import { parseAddress } from '../../../lib/cidr/address.ts';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import { ask, inParallel, type Reply } from '../../../lib/fleet/ask.ts';
+import { writeBundle } from '../../../lib/fleet/bundle.ts';
 import { type FleetNode, listNodes } from '../../../lib/fleet/nodes.ts';
 import { readFile } from '../../../lib/inputs/input.ts';
-import { quote } from '../../../lib/text/escape.ts';
+import { printable, quote } from '../../../lib/text/escape.ts';
+import { counted } from '../../../lib/text/words.ts';
 import type { Args } from '../command.ts';
 import type { FLEET_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
-import { printResult } from '../print.ts';
+import { print, printResult } from '../print.ts';
 import { stopSignal } from '../signals.ts';
 import { groupsText, type NodeReport, withoutDetails, worst, worstOf } from './groups.ts';
 import { SUMMARIES, type Summary } from './summaries.ts';
 
 export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   const { flags } = args;
-  const { name, words } = questionOf(args);
+  if (flags.parallel === 0) throw new UsageError('--parallel=0 asks no node: write 1 or more');
+  const asked = args.operands[0] === 'bundle' ? bundleOf(args) : questionOf(args);
   const isText = flags.output === 'text';
   // Each process of kubectl listens; Node.js warns of more than ten.
   setMaxListeners(0, stopSignal);
@@ -29,6 +32,13 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   };
   const assertions = flags.expect === '' ? undefined : await assertionsIn(flags.expect);
   const nodes = await listNodes(kubectl, flags.selector, flags['node-selector']);
+  if ('file' in asked) {
+    await writeBundle(asked.file, kubectl, nodes, asked.addresses, flags.parallel);
+    const what = `${printable(asked.file)}: ${counted(nodes.length, 'node')}`;
+    print(`${what}; it names addresses and programs of your network: read it before you give it away\n`);
+    return EXIT.ok;
+  }
+  const { name, words } = asked;
   const reports = new Map<string, NodeReport>();
   await inParallel(nodes, flags.parallel, async (node) => {
     const report = reportOf(node, await ask(kubectl, node, words, assertions), SUMMARIES[name]);
@@ -49,13 +59,22 @@ async function assertionsIn(path: string): Promise<string> {
   throw new UsageError(`--expect: ${formatProblem(file)}`);
 }
 
+/** The file to write for a bug report, and the addresses to explain in it. */
+function bundleOf({ operands: [, file = '', ...addresses], flags }: Args<typeof FLEET_FLAGS>) {
+  if (!file.endsWith('.tgz'))
+    throw new UsageError('fleet bundle needs the name of the file to write, such as agents.tgz');
+  if (flags.live || flags.expect !== '' || flags.output !== 'text')
+    throw new UsageError('fleet bundle takes no --live, no --expect and no --output');
+  requireAddresses(addresses);
+  return { file, addresses };
+}
+
 /** The command for the agents, and its words. */
 function questionOf({ operands: [command = '', ...operands], flags }: Args<typeof FLEET_FLAGS>) {
   const names = Object.keys(SUMMARIES) as (keyof typeof SUMMARIES)[];
   const name = names.find((one) => one === command);
   if (name === undefined)
-    throw new UsageError(`fleet does not know ${quote(command)}: write one of ${names.join(', ')}`);
-  if (flags.parallel === 0) throw new UsageError('--parallel=0 asks no node: write 1 or more');
+    throw new UsageError(`fleet does not know ${quote(command)}: write one of ${names.join(', ')}, bundle`);
   const words = [
     name,
     ...(flags.live ? ['--live'] : []),
@@ -69,10 +88,14 @@ function questionOf({ operands: [command = '', ...operands], flags }: Args<typeo
     throw new UsageError(`fleet ${name} takes no address and no --live, which are for fleet explain`);
   if (name === 'explain' && operands.length === 0)
     throw new UsageError('fleet explain needs an address such as 10.1.2.3');
-  const wrong = operands.find((text) => parseAddress(text) === undefined);
+  requireAddresses(operands);
+  return { name, words };
+}
+
+function requireAddresses(texts: readonly string[]): void {
+  const wrong = texts.find((text) => parseAddress(text) === undefined);
   if (wrong !== undefined)
     throw new UsageError(`${quote(wrong)} is not an IP address: write one such as 10.1.2.3 or fd00::1`);
-  return { name, words };
 }
 
 function reportOf(
