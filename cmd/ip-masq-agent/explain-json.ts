@@ -67,7 +67,7 @@ function liveJson(live: LiveVerdict) {
     })),
     flows: flows.map(({ text, as, isAgainst }) => ({
       flow: text,
-      as: as ?? null,
+      as: as === undefined ? null : formatAddress(as),
       isAgainst: isAgainst ?? null,
     })),
     suspects: suspects.map(suspectJson),

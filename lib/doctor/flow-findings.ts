@@ -2,16 +2,14 @@ import type { Holder } from '../agent/holder.ts';
 import type { Prefix } from '../cidr/prefix.ts';
 import type { Host } from '../dataplane/host.ts';
 import { whyNoNetlink } from '../dataplane/netlink.ts';
-import { FlowsAgainst, isCounted, treatmentAgainst } from '../flows/against.ts';
+import { FlowsAgainst } from '../flows/against.ts';
+import { flowJudge } from '../flows/judge.ts';
 import { MOST_FLOWS, readFlows } from '../flows/read.ts';
 import { type Suspects, suspectDetails, suspectText } from '../foreign/suspects.ts';
 import { Conntrack } from '../netlink/conntrack.ts';
 import { NetlinkError } from '../netlink/error.ts';
-import { createIsLocal } from '../node/own-addresses.ts';
-import { podSources } from '../node/pod-routes.ts';
 import { countsText, type FlowCount, sumOf } from '../policy/flow-counts.ts';
-import { flowPolicy } from '../policy/flow-policy.ts';
-import type { Family, Policy } from '../policy/policy.ts';
+import type { Policy } from '../policy/policy.ts';
 import type { AgentState } from '../status/status-json.ts';
 import type { Finding } from './finding.ts';
 
@@ -28,12 +26,11 @@ export async function flowFindings(
   suspects: Suspects,
   holder: Holder,
 ): Promise<{ readonly findings: readonly Finding[]; readonly read: string }> {
-  const families = policies.map(({ family }) => family);
   let found: FlowsAgainst | undefined;
   let why = `conntrack holds more than ${MOST_FLOWS} connections`;
   try {
     if (netlink === undefined) why = whyNoNetlink(netlink);
-    else found = await readAgainst(families, policies, accepted);
+    else found = await readAgainst(policies, accepted);
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
     why = error.message;
@@ -67,18 +64,15 @@ export async function flowFindings(
 }
 
 async function readAgainst(
-  families: readonly Family[],
   policies: readonly Policy[],
   accepted: readonly Prefix[],
 ): Promise<FlowsAgainst | undefined> {
   using conntrack = new Conntrack();
-  const ends = { isOwn: createIsLocal(), isPod: await podSources(families, accepted) };
-  const policy = flowPolicy(policies);
+  const judge = await flowJudge(policies, accepted);
   const against = new FlowsAgainst();
   const isRead = await readFlows(conntrack, undefined, (flow) => {
-    if (!families.includes(flow.family)) return;
-    const treatment = treatmentAgainst(flow, policy, ends.isOwn);
-    if (treatment !== undefined && isCounted(flow, ends)) against.add(flow, treatment, 'before');
+    const treatment = judge(flow);
+    if (treatment !== undefined) against.add(flow, treatment, 'before');
   });
   return isRead ? against : undefined;
 }

@@ -44,21 +44,13 @@ export interface LiveVerdict {
   /** What rules of the agent, or of another agent of that name, do in the dataplanes and modes that are not used. */
   readonly elsewhere: readonly Elsewhere[];
   /** What conntrack shows of connections to it. */
-  readonly flows: readonly LiveFlow[];
+  readonly flows: readonly FlowTo[];
   /** What else does NAT on the node for this family, in the order of packets. */
   readonly suspects: readonly Suspect[];
   /** What could not be read, in words. */
   readonly unread: readonly string[];
   /** How packets leave the node, or why they do not, in words; undefined without --from. */
   readonly egress: string | undefined;
-}
-
-/** A connection to the address. */
-interface LiveFlow extends Pick<FlowTo, 'text'> {
-  /** The address that it left with; undefined if it kept its own. */
-  readonly as: string | undefined;
-  /** Whether the config asks for something else; undefined if it is invalid. */
-  readonly isAgainst: boolean | undefined;
 }
 
 /** What the rules in a dataplane or mode that is not used do. */
@@ -144,25 +136,12 @@ export async function explainedLive(
       kernel: hasOtherSources ? { ...kernel, kernelRule: OTHER_SOURCES } : kernel,
       agrees: config && agree(said, kernel) && !hasOtherSources,
       elsewhere: verdictsElsewhere(observed, from, said),
-      flows: flows.map((one) => liveFlow(one, said, isOwn)),
+      flows,
       suspects: suspects.suspects.filter(({ family }) => family === address.family),
       unread: [...observed.unread, ...suspects.unread],
       egress: egress && `${egress}${ofNode}`,
     },
   };
-}
-
-function liveFlow(
-  { text, as }: FlowTo,
-  { decision, isKept }: Explained,
-  isOwn: ObservedNode['isOwn'],
-): LiveFlow {
-  const leaves = as && formatAddress(as);
-  const asked = decision?.as?.candidates?.[0];
-  const isOfNode = as !== undefined && (asked === undefined ? isOwn(as) : asked.value === as.value);
-  const isMasqueraded = isKept && decision?.verdict === 'masqueraded';
-  const isAgainst = isMasqueraded ? !isOfNode : as !== undefined;
-  return { text, as: leaves, isAgainst: decision && isAgainst };
 }
 
 function masqueradedAs({ verdict, as }: KernelVerdict): string | undefined {

@@ -1,5 +1,6 @@
 import type { Address } from '../cidr/address.ts';
 import { flowText } from './against.ts';
+import type { JudgeFlow } from './judge.ts';
 import { type FlowSource, readFlows } from './read.ts';
 
 /** More backends of a Service hardly have more verdicts, and more flows hardly say more. */
@@ -20,12 +21,15 @@ export interface FlowTo {
   readonly text: string;
   /** The address that its packets left with; undefined if they kept theirs. */
   readonly as: Address | undefined;
+  /** Whether it left otherwise than the config asks; undefined if the config is invalid. */
+  readonly isAgainst: boolean | undefined;
 }
 
 /**
  * What conntrack shows of connections to these addresses. Rules at the hook postrouting see the translated destination.
  *
  * @param from only connections from this address
+ * @param judge undefined if the config is invalid
  * @returns one for each address; undefined if conntrack holds too many
  * @throws {NetlinkError}
  */
@@ -33,6 +37,7 @@ export async function flowsTo(
   conntrack: FlowSource,
   addresses: readonly Address[],
   from: Address | undefined,
+  judge: JudgeFlow | undefined,
 ): Promise<readonly FlowsTo[] | undefined> {
   const seen = addresses.map(({ family, value }) => ({
     family,
@@ -46,10 +51,11 @@ export async function flowsTo(
     for (const { to, flows, ...address } of seen) {
       if (address.family !== family || address.value !== original.destination) continue;
       if (to.size < MOST_DESTINATIONS) to.add(reply.source);
-      const as = { family, value: reply.destination };
+      if (flows.length === MOST_FLOWS_SHOWN) continue;
       const isKept = reply.destination === original.source;
-      if (flows.length < MOST_FLOWS_SHOWN)
-        flows.push({ destination: reply.source, text: flowText(flow), as: isKept ? undefined : as });
+      const as = isKept ? undefined : { family, value: reply.destination };
+      const isAgainst = judge && judge(flow) !== undefined;
+      flows.push({ destination: reply.source, text: flowText(flow), as, isAgainst });
     }
   });
   if (!isRead) return undefined;

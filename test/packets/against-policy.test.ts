@@ -303,6 +303,9 @@ for (const { name, flags } of DATAPLANES) {
         assert.match(stdout, /connections: none against the config/, foreign.name);
         await lab.undo(foreign);
       }
+      const { stdout } = await node.agent('explain', '--live', ...flags, INSIDE);
+      assert.match(stdout, new RegExp(`172\\.17\\.0\\.2:.* which left with ${NODE.IPv4}$`, 'm'));
+      assert.doesNotMatch(stdout, /it began before/);
     });
 
     it('cannot be seen if they are not tracked, but doctor and explain name who does that', async () => {

@@ -175,7 +175,7 @@ function contenderLines(live: LiveVerdict, wanted: Verdict): readonly string[] {
 }
 
 function flowLine({ text, as, isAgainst }: LiveVerdict['flows'][number]): string {
-  const left = `conntrack shows ${text}, which left with ${as ?? 'its own address'}`;
+  const left = `conntrack shows ${text}, which left with ${as === undefined ? 'its own address' : formatAddress(as)}`;
   return isAgainst ? `${left}: it began before the last change, or another program decides about it` : left;
 }
 

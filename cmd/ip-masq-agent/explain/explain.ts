@@ -30,7 +30,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
   const question = { config, from, families: keptFamilies(flags) };
   const { answers, unseen } = flags.live
-    ? await askNode(question, addresses, nodeAccess(flags))
+    ? await askNode(question, addresses, nodeAccess(flags), flags['accept-masqueraded'])
     : { answers: asked.flatMap((one) => answersTo(question, one)), unseen: [] };
   const agrees = answers.every(({ live }) => live === undefined || agreesWholly(live));
   const code = agrees ? EXIT.ok : EXIT.different;

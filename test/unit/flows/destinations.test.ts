@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
 import { flowsTo } from '../../../lib/flows/destinations.ts';
+import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { flowOf, sourceOf } from './support.ts';
 
 const SERVICE = parseAddress('10.96.0.10');
@@ -11,7 +12,8 @@ const toBackend = (backend: string, from = '10.244.0.1:1') =>
 
 async function destinations(flows: Parameters<typeof sourceOf>[0][number], from?: string) {
   assert.ok(SERVICE);
-  const [found] = (await flowsTo(sourceOf([flows]), [SERVICE], from ? parseAddress(from) : undefined)) ?? [];
+  const [found] =
+    (await flowsTo(sourceOf([flows]), [SERVICE], from ? parseAddress(from) : undefined, undefined)) ?? [];
   return found?.destinations.map(formatAddress);
 }
 
@@ -34,14 +36,15 @@ describe('destinations of connections', () => {
       flowOf({ from: '10.244.0.1:1', to: '10.96.0.10:53', via: '10.3.4.9:53', as: '192.0.2.1:7' }),
       toBackend('10.3.4.9', '10.244.0.1:2'),
     ];
-    const [found] = (await flowsTo(sourceOf([flows]), [SERVICE], undefined)) ?? [];
+    const judge = ({ original }: Flow) => (original.sourcePort === 1 ? 'masqueraded' : undefined);
+    const [found] = (await flowsTo(sourceOf([flows]), [SERVICE], undefined, judge)) ?? [];
     assert.deepEqual(
-      found?.flows.map(({ text, as }) => [text, as && formatAddress(as)]),
+      found?.flows.map(({ text, as, isAgainst }) => [text, as && formatAddress(as), isAgainst]),
       [
-        ['udp 10.244.0.1:1 to 10.96.0.10:53', '192.0.2.1'],
-        ['udp 10.244.0.1:2 to 10.96.0.10:53', undefined],
+        ['udp 10.244.0.1:1 to 10.96.0.10:53', '192.0.2.1', true],
+        ['udp 10.244.0.1:2 to 10.96.0.10:53', undefined, false],
       ],
     );
-    assert.equal(await flowsTo(sourceOf([flows], 1e6), [SERVICE], undefined), undefined);
+    assert.equal(await flowsTo(sourceOf([flows], 1e6), [SERVICE], undefined, judge), undefined);
   });
 });
