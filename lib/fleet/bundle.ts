@@ -21,8 +21,10 @@ export async function writeBundle(
   addresses: readonly string[],
   parallel: number,
 ): Promise<void> {
-  const work = `${file}.${process.pid}.tmp`;
+  const work = `${file}.part`;
   try {
+    // One that was interrupted by SIGKILL.
+    rmSync(work, { force: true });
     const descriptor = openSync(work, 'wx', 0o600);
     const versions = await textOf(kubectl, ['version', '--output=json']);
     appendFileSync(descriptor, packed('', 'versions.json', versions));
