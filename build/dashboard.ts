@@ -322,14 +322,14 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     stat(
       [4, 8],
       'Nodes where others decide',
-      'Nodes where another program decides about connections of pods: they began after the last change of the agent, and are treated otherwise than the config says.',
+      'Nodes where another program decides about connections of pods: they began after the last change of the agent, and are treated differently from what the config says.',
       `count(sum by (cluster, node) (${SINCE}) > 0) or vector(0)`,
       NONE_IS_GOOD,
     ),
     series(
       [10, 8],
       'Connections against the config',
-      'Connections of pods that the kernel treats otherwise than the config says, by what happens to them. Those from before the last change keep what they began with; about the others another program decides.',
+      'Connections of pods that the kernel treats differently from what the config says, by what happens to them. Those from before the last change keep what they began with; about the others another program decides.',
       {
         '{{verdict}}, begun {{since}} the change': orNone(
           'verdict',

@@ -43,7 +43,7 @@ export async function runDaemon(
   log.info({ pid: process.pid, configDir: flags['config-dir'] }, `starting ${versionText()}`);
   if (typeof isPrecompiled !== 'undefined' && !isPrecompiled())
     log.debug(
-      'started slower: V8 refuses the compiled code of this build; run it with its own Node.js and flags',
+      'the start was slow, because V8 refuses the compiled code of this build; run it with its own Node.js and flags',
     );
   if (ignored.length > 0)
     log.info(

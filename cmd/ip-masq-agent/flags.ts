@@ -41,7 +41,7 @@ type Row<Value> = Parameters<typeof flag<Value>>;
  */
 export const FLAGS = {
   'config-dir': daemon(path, '/etc/config', 'directory of the config files, which are named ip-masq-*'),
-  'masq-chain': dataplane(chain, DEFAULT_CHAIN, 'name of the chain in nat that holds the rules of iptables'),
+  'masq-chain': dataplane(chain, DEFAULT_CHAIN, "name of the agent's chain in the table nat of iptables"),
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
@@ -66,7 +66,7 @@ export const FLAGS = {
   'to-ports': dataplane(
     portRanges,
     '',
-    'source ports for masqueraded TCP, UDP and SCTP connections, such as 10000-29999,32768-51819. Every port is equally likely. Without this flag, the kernel chooses from 1024-65535, but from 600-1023 in place of a port from 512 to 1023, and from 1-511 in place of a lower one. With this flag, masqueraded connections from ports below 1024 get these ports too, so a server that demands such a port refuses them',
+    'source ports for masqueraded TCP, UDP and SCTP connections, such as 10000-29999,32768-51819. Every port is equally likely. Without this flag, the kernel replaces a port from 512 to 1023 by one from 600-1023, a lower port by one from 1-511, and any other port by one from 1024-65535. With this flag, connections from ports below 1024 get one of its ports too, so a server that accepts only ports below 1024 refuses them',
   ),
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
@@ -81,7 +81,7 @@ export const FLAGS = {
   'invalid-packets': policy(
     choice(...INVALID_PACKETS),
     'count',
-    'what to do with packets that connection tracking refuses, such as those of a connection whose entry has expired, and that would leave with the address of a pod. count: count them in a metric. drop: also drop them, for which masqueradeFromCIDRs must list the ranges of pods. off: have no rules for them. This works only in nftables',
+    'what to do with packets that connection tracking refuses, such as those of a connection whose entry has expired, and that would leave with the address of a pod. count: count them in a metric. drop: also drop them; masqueradeFromCIDRs must then list the ranges of pods. off: have no rules for them. This works only in nftables',
   ),
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
@@ -117,7 +117,7 @@ export const FLAGS = {
   'on-invalid-config': daemon(
     choice('exit', 'keep'),
     'exit',
-    'exit: end with exit code 3. keep: report it, and go on with the last valid config or, before there is one, change nothing on the node. With --once, the agent ends in any case',
+    'exit: end with exit code 3. keep: report it, and go on with the last valid config; if there is none, change nothing on the node. With --once, the agent ends in any case',
   ),
   'state-dir': daemon(
     optionalPath,
@@ -127,17 +127,17 @@ export const FLAGS = {
   'vanished-grace': daemon(
     grace,
     '15m',
-    'how long the last text of a config file that has vanished still applies, but at most until the agent restarts. A file that contained only {} leaves nothing behind. 0: the text does not apply any more',
+    'how long the last text of a config file that has vanished still applies, but at most until the agent restarts. A file that contained only {} leaves nothing behind. 0: the text no longer applies once the file has vanished',
   ),
   'accept-masqueraded': dataplane(
     cidrList,
     '',
-    'ranges of pods, such as 10.244.0.0/16, that are masqueraded on purpose, by the config or by another program such as an egress gateway. The agent and doctor do not warn of routes that lead there. They do not count connections from there that the kernel treats otherwise than the config says',
+    'ranges of pods, such as 10.244.0.0/16, that are masqueraded on purpose, by the config or by another program such as an egress gateway. The agent and doctor do not warn of routes that lead there. They do not count connections from there that the kernel treats differently from what the config says',
   ),
   'sync-timeout': daemon(
     interval,
     '30s',
-    'how long a sync may take, with all its retries while the kernel or the xtables lock is busy. One tool may run for as long',
+    'how long a sync may take, with all its retries while the kernel or the xtables lock is busy. A single tool may also take that long',
   ),
   once: daemon(boolean, 'false', 'sync once and exit'),
   'cleanup-on-exit': daemon(boolean, 'false', 'remove the rules when SIGTERM or SIGINT ends the agent'),

@@ -66,7 +66,7 @@ export async function readReport(flags: InputFlags, paths: readonly string[]): P
   const names = inputs.agents.map(({ name }) => name);
   if (names.length > 0)
     complain(
-      `note: all config files count as those of one agent, with the flags of this command line, and not with the arguments of ${truncatedText(names, MOST_NAMED, (name) => name)}; check takes each agent by itself`,
+      `note: this command merges all config files as those of one agent. It uses the flags of its own command line, not the arguments of ${truncatedText(names, MOST_NAMED, (name) => name)}; check looks at each agent by itself`,
     );
   return reportOf(inputs, configOptions(flags));
 }

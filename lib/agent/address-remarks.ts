@@ -23,12 +23,12 @@ function remarkOn(address: AddressRequest): Remark | undefined {
   if (best.length === 0)
     return {
       at,
-      message: `this node has no address in ${range.text}: the kernel chooses the address of the packets that are to leave with it`,
+      message: `this node has no address in ${range.text}: the kernel chooses the address of the packets that should leave with one of this range`,
       remedy: 'give a link that is up such an address, or correct masqueradeAddresses',
     };
   return {
     at,
-    message: `this node has several addresses in ${range.text} that are equally good, of which the lowest is used: ${truncatedText(best, MOST, formatAddress)}`,
-    remedy: 'make the range smaller, so that no address that comes and goes is in it',
+    message: `this node has several equally good addresses in ${range.text}, and the agent uses the lowest: ${truncatedText(best, MOST, formatAddress)}`,
+    remedy: 'make the range smaller, so that it holds no address that comes and goes',
   };
 }

@@ -47,7 +47,7 @@ export async function readConfig(
   for (const { name: file } of filesBesides(reading.configFiles, own, []))
     log.warn(
       { file },
-      `${printable(file)} is gone since the last reading, and what it said no longer applies; if this is not meant, restore the ConfigMap or its key`,
+      `${printable(file)} is gone since the last reading, and what it said no longer applies; if this is not intended, restore the ConfigMap or its key`,
     );
   const names = new Set(reading.configFiles.map(({ name }) => name));
   vanished = new Map([...vanished].filter(([name]) => names.has(name)));
@@ -87,7 +87,7 @@ function missed(
     if (!before.has(file))
       log.warn(
         { file },
-        `${printable(vanishedText(file, clockTime(end)))}, or until the agent restarts (--vanished-grace): restore its ConfigMap or key or, if it is to go, put a file in its place that contains only {}`,
+        `${printable(vanishedText(file, clockTime(end)))}, or until the agent restarts (--vanished-grace): restore its ConfigMap or key; if it should go, put a file in its place that contains only {}`,
       );
   return new Map(gone.map(({ name }) => [name, before.get(name) ?? end]));
 }

@@ -215,7 +215,7 @@ function parseAddressNode(node: Node, context: ParseContext): MasqueradeAddress 
     return undefined;
   }
   if (destination.family === range.family) return { destination, range };
-  const message = `${destination.text} is ${destination.family}, but its address is to be in ${range.text}, which is ${range.family}`;
+  const message = `the destination ${destination.text} is ${destination.family}, but its address range ${range.text} is ${range.family}`;
   context.report('other-family', node, message, 'write two items, one for each family');
   return undefined;
 }

@@ -106,7 +106,7 @@ function readConfigFiles(candidates: readonly CandidatePath[], home: string) {
   const failures: Problem[] = [];
   for (const [index, path] of candidates.entries()) {
     if (index === MAX_CONFIG_FILES) {
-      const message = `is one of more than ${MAX_CONFIG_FILES} config files, of which no more are read`;
+      const message = `is beyond the limit of ${MAX_CONFIG_FILES} config files, and is not read`;
       failures.push(fileProblem('unreadable', path.name, message, 'join config files'));
       break;
     }

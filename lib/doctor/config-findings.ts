@@ -116,7 +116,7 @@ async function podsWithoutRules(
       family,
       message: `${counted(routes, 'route')} ${routes === 1 ? 'leads' : 'lead'} to pods in ${range.text}, but the agent keeps no rules for ${family}: packets leave with these private addresses`,
       evidence,
-      remedy: `start the agent with --enable-${FAMILY_NAMES[family]}, and list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs; if the pods need no way outside, or another program masquerades, accept it: --accept-masqueraded=${range.text}`,
+      remedy: `start the agent with --enable-${FAMILY_NAMES[family]}, and list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs; if the pods need no connections to the outside, or another program masquerades, accept it: --accept-masqueraded=${range.text}`,
     }));
 }
 
@@ -148,7 +148,7 @@ export async function leftOutFindings(
         ...truncated(out, ROUTES_SHOWN, ({ text }) => text),
       ],
       remedy:
-        'list the ranges of these pods in masqueradeFromCIDRs or, if they are to keep their address, in nonMasqueradeFromCIDRs',
+        'list the ranges of these pods in masqueradeFromCIDRs or, if they should keep their address, in nonMasqueradeFromCIDRs',
     };
   });
 }

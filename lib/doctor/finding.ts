@@ -29,7 +29,7 @@ export const FINDING_MEANING = {
   'out-of-sync': "the agent's rules differ from the config",
   'older-agent': "ip-masq-agent v1 or v2 has written rules for the agent's chain",
   'flows-against-policy':
-    'the kernel treats connections of pods otherwise than the config says: another program decides about them',
+    'the kernel treats connections of pods differently from what the config says: another program decides about them',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'taken-ports': '--to-ports holds ports on which other packets come to the node',
   'uplink-address':

@@ -58,7 +58,7 @@ export async function flowFindings(
       ...suspects.suspects.flatMap((one) => [suspectText(one), ...suspectDetails(one)]),
     ],
     remedy:
-      'find out which of these programs does it, of which the first in this order is the likeliest, and change its configuration; if this is intended, as with an egress gateway, accept the ranges of these pods (--accept-masqueraded); see docs/runbook.md#ipmasqagentflowsagainstpolicy',
+      'find out which of these programs does it (the first one is the likeliest), and change its configuration; if this is intended, as with an egress gateway, accept the ranges of these pods (--accept-masqueraded); see docs/runbook.md#ipmasqagentflowsagainstpolicy',
   } as const;
   return { findings: counts.length === 0 ? [] : [finding], read };
 }

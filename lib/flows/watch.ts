@@ -155,7 +155,7 @@ export class FlowWatch {
       if (stale.deleted.counts().length > 0)
         this.#notices.log.info(
           { flows: stale.deleted.examples() },
-          `deleted from conntrack, because they were treated as before the change: ${countsText(stale.deleted.counts())}; their next packets are treated as the config says`,
+          `deleted from conntrack, because they still had the verdict from before the change: ${countsText(stale.deleted.counts())}; their next packets get the verdict of the config`,
         );
     }
   }
@@ -195,7 +195,7 @@ export class FlowWatch {
     const [they, keep] = sumOf(counts) === 1 ? ['it', 'keeps'] : ['they', 'keep'];
     this.#notices.log.info(
       { flows },
-      `${countsText(counts)} against the config, as ${they} began; ${they} ${keep} that to the end${remedy}`,
+      `${countsText(counts)} against the config, because ${they} began before the change; ${they} ${keep} the old verdict until the end${remedy}`,
     );
   }
 

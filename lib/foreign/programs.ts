@@ -39,7 +39,7 @@ const PROGRAMS: readonly (readonly [name: string, pattern: RegExp, setting: stri
   [
     'another ip-masq-agent',
     /\bip-masq-agent\S*: |\bIP-MASQ-AGENT/i,
-    'The DaemonSet of the other agent decides; of v1 and v2, docs/migration.md says how to leave.',
+    'The DaemonSet of the other agent decides; docs/migration.md says how to leave v1 and v2.',
   ],
   [
     'a cloud node setup (IP-MASQ)',

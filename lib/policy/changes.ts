@@ -108,7 +108,7 @@ export function describeChanges(before: Verdicts, after: Verdicts): VerdictChang
   const clauses = [
     ...(known > 0n ? [`the verdict changes for ${countedAddresses(known)}`] : []),
     ...(unknown.length > 0
-      ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} cannot be told${reasonOf(unknown)}`]
+      ? [`the old verdict of ${countedAddresses(sizeOf(unknown))} is unknown${reasonOf(unknown)}`]
       : []),
     ...sources.clauses,
   ];
@@ -151,7 +151,7 @@ function changeLine(family: Family, { before, after, ...range }: ChangedRange): 
 }
 
 function verdictText({ verdict, as }: VerdictRange): string {
-  return verdict === undefined ? 'cannot be told' : outcomeText(verdict, as);
+  return verdict === undefined ? 'unknown' : outcomeText(verdict, as);
 }
 
 /** The rules because of which it cannot be told: each once, and not with each range. */

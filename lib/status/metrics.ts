@@ -50,7 +50,7 @@ export const METRICS = {
   ),
   rules_out_of_sync: gauge(
     [],
-    "1 if the kernel has not held the agent's rules for 5 seconds, until it has held them for 5 seconds; else 0. If it is 1, a repair fails or takes long, the rules cannot be read, or another program changes them so often that no sync finds them as they must be.",
+    "1 as soon as the kernel has not held the agent's rules for 5 seconds, and 0 again as soon as it has held them for 5 seconds. If it is 1, a repair fails or takes long, the rules cannot be read, or another program changes them so often that no sync finds them as they must be.",
   ),
   netlink_active: gauge(
     [],
@@ -88,7 +88,7 @@ export const METRICS = {
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
-    'Ranges of masqueradeAddresses by how many addresses of the node they hold that are equally good: none, one or several. If there is none, the kernel chooses the address, which may be the wrong one. If there are several, the agent uses the lowest, and a lower one as soon as it comes. Present only while a config lists any range.',
+    'Ranges of masqueradeAddresses, by how many equally good addresses of the node they hold: none, one or several. If there is none, the kernel chooses the address, which may be the wrong one. If there are several, the agent uses the lowest, and a lower one as soon as it comes. Present only while a config lists any range.',
   ),
   rules: gauge(['family'], 'Rules and elements of sets that the kernel must hold.'),
   masqueraded_pod_routes: gauge(
@@ -97,11 +97,11 @@ export const METRICS = {
   ),
   flows_against_policy: gauge(
     ['family', 'verdict', 'since'],
-    'Connections of pods that the kernel treats otherwise than the policy asks. The verdict is what happens to them: masqueraded, not_masqueraded, or other_address (masqueraded with another address than masqueradeAddresses asks for, or with an address that the node does not have). Those that began before the last change of the agent keep what they began with; about those that began after it, another program decides. Counted after each change, every five minutes, and at SIGHUP. Absent with --stale-flows=off, and if conntrack is not read.',
+    'Connections of pods that the kernel treats differently from what the policy asks. The verdict is what happens to them: masqueraded, not_masqueraded, or other_address (masqueraded with another address than masqueradeAddresses asks for, or with an address that the node does not have). Those that began before the last change of the agent keep what they began with; about those that began after it, another program decides. Counted after each change, every five minutes, and at SIGHUP. Absent with --stale-flows=off, and if conntrack is not read.',
   ),
   port_usage_ratio: gauge(
     ['family'],
-    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1. At 1, new connections to it fail. Counted every five minutes. Absent when ip_masq_agent_flows_against_policy is.',
+    'The highest share of source ports in use for connections from one address of the node to one destination and its port, from 0 to 1. At 1, new connections to it fail. Counted every five minutes. Absent if ip_masq_agent_flows_against_policy is absent.',
   ),
   masqueraded_connections_total: counter(
     ['family'],

@@ -144,7 +144,7 @@ function hostOf(text: string): string {
 
 const CAUSES: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another program listens there, or another agent of this node',
-  EADDRNOTAVAIL: 'the node has no such address yet, or IPv6 still looks for a duplicate of it',
+  EADDRNOTAVAIL: 'the node has no such address yet, or IPv6 still checks that no other host has it',
   EACCES: 'a port below 1024 needs the capability NET_BIND_SERVICE',
 };
 

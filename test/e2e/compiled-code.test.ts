@@ -19,7 +19,7 @@ it('an agent whose compiled code V8 refuses keeps the rules as any other, and sa
     await node.volume({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.0.0.0/8]' });
     const { code, stderr } = await node.agent('--once', '--v=3', '--backend=iptables');
     assert.equal(code, 0, stderr);
-    assert.equal(stderr.includes('"started slower: V8 refuses the compiled code'), said);
+    assert.equal(stderr.includes('"the start was slow, because V8 refuses the compiled code'), said);
     assert.match((await node.chain()).join('\n'), /-d 10\.0\.0\.0\/8 .* -j RETURN/);
   }
 });

@@ -13,6 +13,9 @@ const PAGES = ['README.md', 'docs/terminal.txt', 'docs/how-it-works.md'].map(fil
 /** What commands print, each behind a dollar sign: a fenced block of a page, or all of a text. */
 const CONSOLE = /(?<=^```console\n).*?(?=^```$)|^(?=\$ ).*(?![\s\S])/gms;
 
+/** That of the image, which Debian 13 has. The machine may have another one. */
+const IPTABLES = '1.8.11';
+
 /** With UPDATE_GOLDEN=1 the pages are written anew instead. */
 const UPDATE = process.env['UPDATE_GOLDEN'] === '1';
 
@@ -64,7 +67,9 @@ async function print(node: NodeLab, command: string): Promise<string> {
   const run = () => node.box.run('env', args);
   const beside = { doctor: besideAgent, status: besideRealAgent }[words[0] ?? ''];
   const { stdout, stderr } = await (beside === undefined ? run() : beside(node, run));
-  return (stderr + stdout).replace('read: 2 config files in config;', 'read: 2 config files in /etc/config;');
+  return (stderr + stdout)
+    .replace('read: 2 config files in config;', 'read: 2 config files in /etc/config;')
+    .replace(/(?<=\biptables )\d[\d.]*(?= \()/g, IPTABLES);
 }
 
 async function besideRealAgent<Result>(node: NodeLab, work: () => Promise<Result>): Promise<Result> {

@@ -243,7 +243,7 @@ describe('fleet', () => {
       assert.doesNotMatch(stdout, /\x1b|\u202e/);
     }
     const { stdout } = await run(answers, 'doctor');
-    assert.match(stdout, /^3 nodes: n0, n4, e1\n {2}the answer has another form/m);
+    assert.match(stdout, /^3 nodes: n0, n4, e1\n {2}this version of fleet does not know/m);
     assert.match(stdout, /^4 nodes: n1, n2, n3, n5\n {2}the answer is not a JSON object/m);
     assert.match(stdout, / {2}Error \\x1b\[2J/);
   });

@@ -151,7 +151,7 @@ forEachMode((makeLab, family, mode) => {
     assert.deepEqual(more, []);
     assert.match(
       text,
-      /^chain IP-MASQ-AGENT stays, empty, because iptables does not delete it: .*(?:busy|Too many links).*; if a rule of another program leads to it, let whoever wrote it remove it/i,
+      /^chain IP-MASQ-AGENT stays, empty, because iptables does not delete it: .*(?:busy|Too many links).*; if a rule of another program leads to it, remove that rule in the other program/i,
     );
     await lab.sync(policy);
     await assertExact(lab, policy);

@@ -62,7 +62,7 @@ export function serviceText(answers: readonly Explained[]): string {
     .filter(({ address, range, isKept }) => isKept && range === undefined && isPrivate(address))
     .map(({ address }) => formatAddress(address));
   if (found.length === 0) return '';
-  return `if ${found.join(' or ')} is of a Service, its endpoint decides: ask for that (kubectl get endpointslices -A), or use --live on a node\n`;
+  return `if ${found.join(' or ')} is the address of a Service, its endpoint decides: ask for the endpoint (kubectl get endpointslices -A), or use --live on a node\n`;
 }
 
 function decisionLines(
@@ -182,7 +182,7 @@ function flowLine({ text, as, isAgainst }: LiveVerdict['flows'][number]): string
 /** What the agent's rules do, whatever the config says. */
 function nowText({ isLocal, kernel: { state, verdict, as } }: LiveVerdict): string {
   if (isLocal) return "an address of this node, which never meets the agent's rules";
-  return state === 'changed' ? 'cannot be told' : outcomeText(verdict, as);
+  return state === 'changed' ? 'unknown' : outcomeText(verdict, as);
 }
 
 function kernelText({ kernel: { state, verdict, kernelRule }, agrees }: LiveVerdict): string {

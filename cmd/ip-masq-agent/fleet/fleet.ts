@@ -130,7 +130,7 @@ function reportOf(
     return { ...common, code, answer, ...all, unseen, uses, hash };
   } catch {
     // An answer from outside can break what reads it in any way.
-    const lines = ['the answer has another form than this version knows'];
+    const lines = ['this version of fleet does not know the form of the answer'];
     return { ...common, state: 'failed', code: EXIT.system, answer: null, lines, key: 'form' };
   }
 }

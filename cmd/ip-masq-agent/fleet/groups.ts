@@ -64,11 +64,11 @@ function notesOf(reports: readonly NodeReport[]): readonly string[] {
     .map(({ share, text }) => `${(100 * share).toFixed(1).padStart(5)}%  ${text}`);
   if (blind.length > 0)
     notes.push(
-      `if ${truncatedText(addresses, MOST_NAMES, String)} is of a Service, its endpoint decides on ${blind.length === 1 ? 'the node' : `the ${blind.length} nodes`} where conntrack shows no connection to it: ask for that instead (kubectl get endpointslices -A)`,
+      `if ${truncatedText(addresses, MOST_NAMES, String)} is the address of a Service, its endpoint decides on ${blind.length === 1 ? 'the node' : `the ${blind.length} nodes`} where conntrack shows no connection to it: ask for the endpoint instead (kubectl get endpointslices -A)`,
     );
   if (configs > 1)
     notes.push(
-      `${configs} configs: ip-masq-agent check PATH says the hash of a list, ip-masq-agent render -f PATH --diff-to=PATH what differs between two`,
+      `${configs} configs: ip-masq-agent check PATH prints the hash of a list; ip-masq-agent render -f PATH --diff-to=PATH prints what differs between two lists`,
     );
   return notes;
 }
@@ -93,7 +93,7 @@ function groupText(group: readonly NodeReport[], areMixed: boolean, paint: Paint
       (line) => `  ${shown(line)}`,
       (more) => `  … and ${more} more lines`,
     ),
-    ...(isEqual ? [] : [`  (so says ${printable(node)}; the details of the others differ)`]),
+    ...(isEqual ? [] : [`  (the answer of ${printable(node)}; the details of the others differ)`]),
     ...(daemonSets.length === 0 ? [] : [`  DaemonSet: ${truncatedText(daemonSets, MOST_NAMES, printable)}`]),
     ...(pods.length === 0 ? [] : [`  pods: ${truncatedText(pods, MOST_PODS, printable)}`]),
     '',

@@ -123,7 +123,7 @@ function explain(answer: object): Summary {
     return { address, asked, text: verdictText(one), isUnseen: all.includes(asked) };
   });
   const lines = told.map(({ address, asked, text, isUnseen }) => {
-    const service = isUnseen ? `${asked}, if it is no Service's` : asked;
+    const service = isUnseen ? `${asked}, if it is not the address of a Service` : asked;
     return `${asked === address ? service : `connections to ${asked} go to ${address}`}: ${text}`;
   });
   // Each node sees connections of its own, to other endpoints, in another order.

@@ -151,7 +151,7 @@ function newKnowledge(): Knowledge {
 }
 
 function undeletableText(chain: string, said: string): string {
-  return `chain ${chain} stays, empty, because iptables does not delete it: ${said}; if a rule of another program leads to it, let whoever wrote it remove it, and the next sync or cleanup deletes the chain`;
+  return `chain ${chain} stays, empty, because iptables does not delete it: ${said}; if a rule of another program leads to it, remove that rule in the other program: the next sync or cleanup then deletes the chain`;
 }
 
 const NOTHING_DROPPED =

@@ -110,7 +110,7 @@ function isOutdated(error: unknown): false {
 }
 
 function undeletableText(family: Family, { message }: NetlinkError): string {
-  return `sets in the table ${tableName(family)} that no packet meets any more stay until the next change: ${message}; they only take memory, and do no other harm`;
+  return `sets in the table ${tableName(family)} that no rule uses any more stay until the next change: ${message}; they only take memory`;
 }
 
 function needsNetlink(netlink: Netlink | undefined): DataplaneError {

@@ -140,7 +140,7 @@ describe('the old config stays, whole, and the next writing succeeds, if', () =>
       assert.deepEqual(kept, [false]);
       assert.match(
         said,
-        /^cannot write the last valid config to .*: a restart with an invalid config has no/,
+        /^cannot write the last valid config to .*: if the agent restarts while the config is invalid, it has no/,
       );
       assert.deepEqual((await read(state.dir)).configFiles, stored);
       t.mock.restoreAll();

@@ -282,7 +282,7 @@ describe('a config file is rejected', () => {
     assert.deepEqual(await read(directory.path), {
       files: files.slice(0, 1000),
       lines: [
-        'ip-masq-2000: error: is one of more than 1000 config files, of which no more are read; join config files',
+        'ip-masq-2000: error: is beyond the limit of 1000 config files, and is not read; join config files',
       ],
     });
   });

@@ -78,7 +78,7 @@ describe('a reading of conntrack', () => {
     await lab.read();
     assert.equal(
       lab.lines[0]?.['msg'],
-      '2 connections: 2 not masqueraded (IPv4) against the config, as they began; they keep that to the end; --stale-flows=delete-udp ends those of UDP',
+      '2 connections: 2 not masqueraded (IPv4) against the config, because they began before the change; they keep the old verdict until the end; --stale-flows=delete-udp ends those of UDP',
     );
     assert.deepEqual(lab.lines[0]?.['flows'], [
       'udp 10.244.1.2:1 to 203.0.113.9:53: not masqueraded',
@@ -146,7 +146,7 @@ describe('a reading of conntrack', () => {
     const said = lab.lines.map(({ msg }) => String(msg).split(':')[0]);
     assert.deepEqual(said, [
       '1 connection',
-      'deleted from conntrack, because they were treated as before the change',
+      'deleted from conntrack, because they still had the verdict from before the change',
     ]);
   });
 
@@ -160,7 +160,7 @@ describe('a reading of conntrack', () => {
     await lab.read();
     const said = lab.lines.map(({ msg }) => String(msg).split(':')[0]);
     assert.deepEqual(said, [
-      'deleted from conntrack, because they were treated as before the change',
+      'deleted from conntrack, because they still had the verdict from before the change',
       'flows against the policy and ports in use are not counted',
     ]);
   });

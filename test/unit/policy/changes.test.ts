@@ -39,9 +39,9 @@ describe('the changes between two policies', () => {
     const { summary, lines } = describeChanges(before, verdictsOf(compilePolicy(config, 'IPv4')));
     assert.match(
       summary,
-      /^the old verdict of 4,294,967,296 addresses cannot be told because of -s 192\.0\.2\.1\/32 x{384}…$/,
+      /^the old verdict of 4,294,967,296 addresses is unknown because of -s 192\.0\.2\.1\/32 x{384}…$/,
     );
-    assert.equal(lines[1], '10.0.0.0/8: cannot be told → not masqueraded');
+    assert.equal(lines[1], '10.0.0.0/8: unknown → not masqueraded');
   });
 
   it('are two where two rules are the reason, and one where a known verdict comes from two rules', () => {
@@ -57,8 +57,8 @@ describe('the changes between two policies', () => {
       compilePolicy(mergedOf({ s: 'nonMasqueradeCIDRs: [0.0.0.0/0]\nmasqLinkLocal: true' }), 'IPv4'),
     );
     assert.deepEqual(describeChanges(ofTwoRules(undefined), after).lines, [
-      '0.0.0.0/1: cannot be told → not masqueraded',
-      '128.0.0.0/1: cannot be told → not masqueraded',
+      '0.0.0.0/1: unknown → not masqueraded',
+      '128.0.0.0/1: unknown → not masqueraded',
     ]);
     assert.deepEqual(describeChanges(ofTwoRules('masqueraded'), after).lines, [
       '0.0.0.0/0: masqueraded → not masqueraded',
@@ -66,7 +66,7 @@ describe('the changes between two policies', () => {
     const ofOneRule = uniformVerdicts('IPv4', { verdict: undefined, kernelRule: 'one' });
     const twoHalves = mergedOf({ s: 'nonMasqueradeCIDRs: [0.0.0.0/1, 128.0.0.0/1]\nmasqLinkLocal: true' });
     assert.deepEqual(describeChanges(ofOneRule, verdictsOf(compilePolicy(twoHalves, 'IPv4'))).lines, [
-      '0.0.0.0/0: cannot be told → not masqueraded',
+      '0.0.0.0/0: unknown → not masqueraded',
     ]);
   });
 });
