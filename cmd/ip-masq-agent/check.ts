@@ -5,10 +5,8 @@ import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
 import { mergedTexts } from '../../lib/report/merged-text.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
-import { sarifReport } from '../../lib/report/sarif.ts';
 import { textReport } from '../../lib/report/text-report.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
-import { buildInfo } from './build-info.ts';
 import { checkAgents } from './check-agents.ts';
 import type { Args } from './command.ts';
 import type { CHECK_FLAGS, CHECK_FORMATS } from './command-flags.ts';
@@ -89,5 +87,4 @@ const REPORTS: Readonly<
     `${flags.quiet ? '' : mergedTexts(report, keptFamilies(flags))}${textReport(report, wantsColour(STDOUT), flags.quiet)}`,
   json: jsonReport,
   github: githubReport,
-  sarif: (report) => sarifReport(report, buildInfo().version),
 };

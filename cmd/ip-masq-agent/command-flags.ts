@@ -16,7 +16,6 @@ const FORMATS = { text: 'for people', json: 'for programs' } as const;
 export const CHECK_FORMATS = {
   ...FORMATS,
   github: 'for annotations of a workflow',
-  sarif: '(2.1.0) for code scanning',
 } as const;
 
 const RENDER_FORMATS = {

@@ -1,7 +1,7 @@
 import { STDIN_NAME } from '../config/config-file.ts';
-import { locationText, type Problem, type Severity } from '../config/problem.ts';
+import { locationText, type Problem, type Severity, sentence } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
-import { type CheckReport, fileOf, printedSentence } from './report.ts';
+import type { CheckReport } from './report.ts';
 
 const COMMAND: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
 
@@ -19,7 +19,7 @@ function annotation(problem: Problem): string {
   );
   const { at } = problem;
   const head = at && fileOf(at) === STDIN_NAME ? `${locationText(at)}: ` : '';
-  const text = escapeData(head + printedSentence(problem));
+  const text = escapeData(head + printable(sentence(problem)));
   return `::${COMMAND[problem.severity]} ${properties.join(',')}::${text}`;
 }
 
@@ -31,6 +31,12 @@ function propertiesOf({ at, kind }: Problem): Readonly<Record<string, string>> {
   const place: Record<string, string> =
     at?.kind === 'file' ? { line: String(at.line), col: String(at.column) } : {};
   return { file: printable(file), ...place, title };
+}
+
+/** The name of the file in which people find it; undefined if it is in none. May be hostile. */
+function fileOf(at: Problem['at']): string | undefined {
+  if (at?.kind === 'file') return at.file ?? at.configFile;
+  return at?.kind === 'whole-file' ? at.file : undefined;
 }
 
 /** The text written as the data of a command, so that the runner reads it back the same. */

@@ -1,8 +1,7 @@
 import type { Family } from '../cidr/address.ts';
 import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
-import { type Problem, type Severity, sentence } from '../config/problem.ts';
-import { printable } from '../text/escape.ts';
+import type { Problem, Severity } from '../config/problem.ts';
 
 /** What an agent of the manifests would read, by its own arguments. */
 export interface AgentReport {
@@ -31,22 +30,4 @@ export interface CheckReport {
 export function summarize(problems: readonly Problem[]) {
   const count = (wanted: Severity) => problems.filter(({ severity }) => severity === wanted).length;
   return { errors: count('error'), warnings: count('warning'), infos: count('info') };
-}
-
-/** The problem in one printable line as in the agent's log, but without its location and severity. */
-export function printedSentence(problem: Problem): string {
-  return printable(sentence(problem));
-}
-
-/** The name of the file in which people find it; undefined if it is in none. May be hostile. */
-export function fileOf(at: Problem['at']): string | undefined {
-  switch (at?.kind) {
-    case 'file':
-      return at.file ?? at.configFile;
-    case 'whole-file':
-      return at.file;
-    case 'built-in':
-    case undefined:
-      return undefined;
-  }
 }
