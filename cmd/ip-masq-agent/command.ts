@@ -1,5 +1,4 @@
 import { quote } from '../../lib/text/escape.ts';
-import { nearest } from '../../lib/text/nearest.ts';
 import { UsageError } from './exit.ts';
 import { type FlagTable, type FlagTexts, flagValues, type Values } from './flag-table.ts';
 import { checkGiven, checkTogether, FLAGS, type FlagName, type FlagValues } from './flags.ts';
@@ -100,7 +99,5 @@ export type Commands = Readonly<Record<string, Command>>;
 export function commandNamed(name: string, commands: Commands): Command {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command !== undefined) return command;
-  const near = nearest(name, Object.keys(commands));
-  const hint = near === undefined ? 'see --help' : `did you mean ${near}?`;
-  throw new UsageError(`unknown command ${quote(name)}: ${hint}`);
+  throw new UsageError(`unknown command ${quote(name)}: see --help`);
 }

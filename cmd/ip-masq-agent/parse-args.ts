@@ -1,5 +1,4 @@
 import { quote } from '../../lib/text/escape.ts';
-import { nearest } from '../../lib/text/nearest.ts';
 import { type CommandLine, commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { UsageError } from './exit.ts';
@@ -85,21 +84,13 @@ function givenFlag(word: string, rest: string[]) {
   const [, given = '', inline] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word) ?? [];
   const name = LETTERS.get(given) ?? given;
   const text = inline ?? (takesValue(name) ? rest.shift() : 'true');
-  return { word, name, text, next: rest[0] };
+  return { word, name, text };
 }
 
-function checkedText({ word, name, text, next = '' }: GivenFlag): string {
+function checkedText({ word, name, text }: GivenFlag): string {
   if (name === '') throw new UsageError(`${quote(word)} is not a flag`);
   const takes = takesValue(name);
-  if (takes === undefined) {
-    const near = nearest(name, [...ALL_FLAGS.keys()]);
-    const hint = near === undefined ? 'see --help' : `did you mean --${near}?`;
-    throw new UsageError(`unknown flag ${quote(`--${name}`)}: ${hint}`);
-  }
-  if (!takes && !word.includes('=') && /^(?:true|false)$/i.test(next))
-    throw new UsageError(
-      `${word} takes no value behind a space, but got ${quote(next)}: write ${word}=${next}`,
-    );
+  if (takes === undefined) throw new UsageError(`unknown flag ${quote(`--${name}`)}: see --help`);
   if (text === undefined || (ALL_FLAGS.get(name)?.kind.needsText && text === ''))
     throw new UsageError(`--${name} needs a value`);
   return text;

@@ -109,12 +109,11 @@ export function problemIn(
   kind: ProblemKind,
   { offset }: { readonly offset: number },
   message: string,
-  remedy: string | (() => string),
+  remedy: string,
   other?: { readonly offset: number },
 ): Problem {
   const theOther = other && { other: originIn(configFile, other.offset) };
-  const particulars = { message, remedy: typeof remedy === 'string' ? remedy : remedy() };
-  return problem(kind, { at: originIn(configFile, offset), ...theOther, ...particulars });
+  return problem(kind, { at: originIn(configFile, offset), ...theOther, message, remedy });
 }
 
 /** Where people find the character at this offset of the config file. */

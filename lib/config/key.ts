@@ -67,11 +67,11 @@ export interface ParseContext {
   located<Value>(value: Value, node: Node): Located<Value>;
 }
 
-/** Notes a problem with what stands at the offset. A remedy that takes time to find is sought only if it is kept. */
+/** Notes a problem with what stands at the offset. */
 export type NoteProblem = (
   kind: ProblemKind,
   at: { readonly offset: number },
   message: string,
-  remedy: string | (() => string),
+  remedy: string,
   other?: Node,
 ) => void;

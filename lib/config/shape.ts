@@ -1,7 +1,6 @@
 import { parsePrefix } from '../cidr/prefix.ts';
 import type { Advice } from '../text/advice.ts';
 import { quote } from '../text/escape.ts';
-import { nearest } from '../text/nearest.ts';
 import { CIDR_LIMIT_KEY, KEY_NAMES, keyNamed } from './keys.ts';
 import { CIDR_PATTERN, cidrAdvice } from './list-key.ts';
 import type { ProblemKind } from './problem.ts';
@@ -14,7 +13,7 @@ interface Misshape {
   readonly kind: ProblemKind;
   readonly node: Node;
   readonly message: string;
-  readonly remedy: string | (() => string);
+  readonly remedy: string;
 }
 
 /**
@@ -88,7 +87,7 @@ const FINDINGS: Readonly<
     kind: 'unknown-key',
     node: pairAt(node, name)?.key ?? node,
     message: `unknown key ${quote(name)}`,
-    remedy: () => nearestKey(name, key === '' ? KEY_NAMES : (keyNamed(key)?.itemKeys ?? [])),
+    remedy: unknownKeyRemedy(name, key === '' ? KEY_NAMES : (keyNamed(key)?.itemKeys ?? [])),
   }),
   minimum: ({ limit }, place) => ({
     message: `${place.what} must be ${limit} or more, but is ${describe(place.node)}`,
@@ -124,8 +123,7 @@ function remedyAt({ node, key, isItem }: Place): string {
   return keyNamed(key)?.remedy(isItem, isEmpty) ?? CIDR_LIMIT_KEY.remedy;
 }
 
-function nearestKey(name: string, known: readonly string[]): string {
+function unknownKeyRemedy(name: string, known: readonly string[]): string {
   if (/^exc(?:ept|lu)/i.test(name)) return 'write exceptions inside nonMasqueradeCIDRs as masqueradeCIDRs';
-  const near = nearest(name, known);
-  return near === undefined ? `known keys: ${known.join(', ')}` : `did you mean ${quote(near)}?`;
+  return `write one of ${known.join(', ')}`;
 }
