@@ -9,12 +9,8 @@ export function buildInfo(): Build {
   };
 }
 
-/**
- * Name, version, commit and Node.js version in one line.
- *
- * @param digits how many digits of the commit; all if absent
- */
-export function versionText(digits?: number): string {
+/** Name, version, commit and Node.js version in one line. */
+export function versionText(): string {
   const { version, commit, nodejs } = buildInfo();
-  return `ip-masq-agent ${version} (commit ${commit.slice(0, digits)}, Node.js ${nodejs})`;
+  return `ip-masq-agent ${version} (commit ${commit}, Node.js ${nodejs})`;
 }

@@ -30,7 +30,7 @@ export async function check(args: Args<typeof CHECK_FLAGS>): Promise<number> {
       ? reportOf(inputs, configOptions(complete(flags)))
       : checkAgents(inputs, args, complete);
   const { config, problems } = report;
-  if (config !== undefined) noteDefaults(config, flags, flags.output === 'text' && !flags.quiet);
+  if (config !== undefined) noteDefaults(config, flags, flags.output === 'text');
   print(REPORTS[flags.output](report, flags));
   if (config !== undefined) return EXIT.ok;
   const isOnlyBroken = problems.every(({ kind, severity }) => kind === 'assertion' || severity !== 'error');
@@ -84,7 +84,7 @@ const REPORTS: Readonly<
   Record<keyof typeof CHECK_FORMATS, (report: CheckReport, flags: CheckFlags) => string>
 > = {
   text: (report, flags) =>
-    `${flags.quiet ? '' : mergedTexts(report, keptFamilies(flags))}${textReport(report, wantsColour(STDOUT), flags.quiet)}`,
+    `${mergedTexts(report, keptFamilies(flags))}${textReport(report, wantsColour(STDOUT))}`,
   json: jsonReport,
   github: githubReport,
 };

@@ -12,7 +12,7 @@ import type { Args } from './command.ts';
 import type { CLEANUP_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { dataplaneOptions, keptFamilies, retryOptions, silentHost } from './from-flags.ts';
-import { complain, print, printError, printJson } from './print.ts';
+import { complain, print, printError } from './print.ts';
 import { stopSignal } from './signals.ts';
 
 /**
@@ -40,12 +40,10 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
   const dir = flags['state-dir'];
   const state = isDry || dir === '' ? undefined : await removeLastValid(dir);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
-  const code = isDone ? EXIT.ok : EXIT.system;
-  if (flags.output === 'json') printJson(code, { dryRun: isDry, places: removals.map(removalJson) });
-  else removals.forEach(tell);
+  removals.forEach(tell);
   if (state !== undefined) complain(state);
   if (advice !== undefined) complain(advice);
-  return code;
+  return isDone ? EXIT.ok : EXIT.system;
 }
 
 function isTable({ dataplane }: RuleLocation): boolean {
@@ -58,10 +56,6 @@ function tell(removal: Removal): void {
   if (hasFailed(removal)) printError(`ip-masq-agent: ${text}`);
   else print(`${text}\n`);
   for (const one of undeletable) complain(`${ruleLocationName(removal)}: ${one}`);
-}
-
-function removalJson({ family, dataplane, rules = [], undeletable: stays, error }: Removal): object {
-  return { family, dataplane: dataplane.name, rules, stays, message: error?.message ?? null };
 }
 
 /** What is removed beside a running agent, and what to tell of it: nothing that an agent with another chain keeps. */

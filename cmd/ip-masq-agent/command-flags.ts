@@ -56,16 +56,8 @@ export const CHECK_FLAGS = {
     '',
     'file of assertions. Each line is --must-masquerade=CIDRS or --must-not-masquerade=CIDRS, and what is behind # is a comment. If an assertion is broken and nothing else is wrong, the exit code is 4',
   ),
-  quiet: flag(
-    boolean,
-    'false',
-    'as text, print only errors and warnings, and nothing if there are none',
-    'q',
-  ),
   output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
-
-export const DIFF_FLAGS = { ...INPUT_FLAGS, ...OUTPUT_FLAGS } as const;
 
 export const EXPLAIN_FLAGS = {
   ...INPUT_FLAGS,
@@ -127,5 +119,4 @@ export const RENDER_FLAGS = {
 export const CLEANUP_FLAGS = {
   force: flag(boolean, 'false', 'remove the rules even if an agent runs on this node'),
   'dry-run': flag(boolean, 'false', 'only say what would be removed, also beside a running agent'),
-  ...OUTPUT_FLAGS,
 } as const;

@@ -2,9 +2,9 @@ import { type Commands, command } from './command.ts';
 import {
   CHECK_FLAGS,
   CLEANUP_FLAGS,
-  DIFF_FLAGS,
   EXPLAIN_FLAGS,
   FLEET_FLAGS,
+  INPUT_FLAGS,
   OUTPUT_FLAGS,
   RENDER_FLAGS,
 } from './command-flags.ts';
@@ -64,7 +64,7 @@ export const COMMANDS: Commands = {
     summary: 'show what a sync would change in the kernel now',
     details:
       'The command changes nothing. Below the rules it prints the addresses whose verdict changes, compared with what the chain in the kernel does now, also if ip-masq-agent v1 or v2 made it. The exit code is 0 if a sync would change nothing, and 4 if it would change something.',
-    own: DIFF_FLAGS,
+    own: INPUT_FLAGS,
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
       diff: 'on a node, with the flags of its agent unless you give others',
@@ -142,7 +142,7 @@ export const COMMANDS: Commands = {
   }),
   fleet: command({
     summary:
-      'ask the agents of all nodes through kubectl: status, doctor, check, diff, explain or ports, or bundle the answers for a bug report',
+      'ask the agents of all nodes through kubectl: status, doctor, check, explain or ports, or bundle the answers for a bug report',
     details:
       "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. The question ports names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0. bundle FILE.tgz writes a file for a bug report instead: the answers of each node to status, doctor, check and, if addresses follow, explain --live; its last 1,000 lines of log, without the lines that they quote from config files; and the versions. Its exit code is 0 if the file is written.",
     operands: 'COMMAND [FILE] [ADDRESS…]',
@@ -157,11 +157,8 @@ export const COMMANDS: Commands = {
   }),
   version: command({
     summary: 'print the version',
-    own: OUTPUT_FLAGS,
-    examples: {
-      version: 'for a bug report',
-      'version -o json': 'for programs',
-    },
+    own: {},
+    examples: { version: 'for a bug report' },
     load: async () => (await import('./version.ts')).version,
   }),
   help: command({

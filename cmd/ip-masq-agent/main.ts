@@ -2,13 +2,12 @@ import './signals.ts';
 import { basename } from 'node:path';
 import { endTools } from '../../lib/dataplane/running.ts';
 import { endAtOnce } from '../../lib/netlink/native.ts';
-import { versionText } from './build-info.ts';
 import { commandNamed } from './command.ts';
 import { COMMANDS } from './commands.ts';
-import { EXIT } from './exit.ts';
 import { keepsRunning, type ParsedArgs, parseArgs } from './parse-args.ts';
-import { finishOutput, print } from './print.ts';
+import { finishOutput } from './print.ts';
 import { stopSignal } from './signals.ts';
+import { version } from './version.ts';
 
 // A tool may need minutes for a large table: nobody would wait for it any more.
 process.on('exit', endTools);
@@ -29,10 +28,7 @@ async function main(): Promise<number> {
 }
 
 async function dispatch(args: ParsedArgs): Promise<number> {
-  if (args.version) {
-    print(`${versionText()}\n`);
-    return EXIT.ok;
-  }
+  if (args.version) return version();
   if (args.help)
     return commandNamed('help', COMMANDS).run({
       ...args,

@@ -39,19 +39,17 @@ export function print(text: string): void {
   });
 }
 
-/** Writes what a command has found, for programs: one object, whose `ok` says whether the exit code is 0. */
-export function printJson(code: number, value: object): void {
-  print(prettyJson({ ok: code === EXIT.ok, ...value }));
-}
-
-/** Writes what a command has found in the format of --output; returns the exit code. */
+/**
+ * Writes what a command has found in the format of --output; returns the exit code. For programs it is one object, whose `ok` says
+ * whether the exit code is 0.
+ */
 export function printResult(
   format: 'text' | 'json',
   code: number,
   json: object,
   text: (paint: Paint) => string,
 ): number {
-  if (format === 'json') printJson(code, json);
+  if (format === 'json') print(prettyJson({ ok: code === EXIT.ok, ...json }));
   else print(text(painter(wantsColour(STDOUT))));
   return code;
 }

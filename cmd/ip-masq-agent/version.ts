@@ -1,10 +1,8 @@
-import { buildInfo, versionText } from './build-info.ts';
-import type { Args } from './command.ts';
-import type { OUTPUT_FLAGS } from './command-flags.ts';
+import { versionText } from './build-info.ts';
 import { EXIT } from './exit.ts';
-import { printResult } from './print.ts';
+import { print } from './print.ts';
 
-export async function version({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<number> {
-  const { nodejs: node, ...build } = buildInfo();
-  return printResult(flags.output, EXIT.ok, { ...build, node }, () => `${versionText()}\n`);
+export async function version(): Promise<number> {
+  print(`${versionText()}\n`);
+  return EXIT.ok;
 }

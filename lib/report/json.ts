@@ -43,7 +43,7 @@ export function mergedValue(config: MergedConfig): Readonly<Record<string, unkno
 }
 
 /** A location as plain values. A file as a whole has the same keys as a position in it, so that programs need not ask. */
-export function locationOf(at: Problem['at']) {
+function locationOf(at: Problem['at']) {
   if (at === undefined) return null;
   if (at.kind !== 'whole-file') return originValue(at);
   return { configFile: at.file, file: at.file, line: null, column: null };

@@ -8,14 +8,12 @@ import { type CheckReport, summarize } from './report.ts';
  * The problems with their lines, the gravest first, and a line that counts them, for people.
  *
  * @param isColoured whether to use the colours of terminals (ECMA-48, Select Graphic Rendition)
- * @param isQuiet errors and warnings alone: empty if there are none
  */
-export function textReport(report: CheckReport, isColoured: boolean, isQuiet = false): string {
+export function textReport(report: CheckReport, isColoured: boolean): string {
   const { problems, configFiles, manifests = [] } = report;
   const files = [...configFiles, ...manifests];
-  const shown = problems.filter(({ severity }) => !isQuiet || severity !== 'info');
-  const frames = gravestFirst(shown).map(problemFramer(files, painter(isColoured)));
-  return [...frames, ...(isQuiet ? [] : [summaryLine(report)])].map((line) => `${line}\n`).join('');
+  const frames = gravestFirst(problems).map(problemFramer(files, painter(isColoured)));
+  return [...frames, summaryLine(report)].map((line) => `${line}\n`).join('');
 }
 
 function summaryLine({ problems, configFiles }: CheckReport): string {

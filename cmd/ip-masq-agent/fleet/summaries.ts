@@ -3,8 +3,6 @@ import type { PortUse } from '../../../lib/flows/ports-in-use.ts';
 import { type AgentState, stateLines } from '../../../lib/status/status-json.ts';
 import { type Advice, adviceText } from '../../../lib/text/advice.ts';
 import type { originValue } from '../../../lib/text/origin.ts';
-import { counted, truncated } from '../../../lib/text/words.ts';
-import type { differenceJson, placeJson } from '../difference.ts';
 import type { explainedJson } from '../explain-json.ts';
 import { type NodeReport, withoutDetails } from './groups.ts';
 
@@ -18,18 +16,7 @@ export interface Summary {
   readonly hash?: NodeReport['hash'];
 }
 
-/** The output of diff; see schemas/ip-masq-outputs.schema.json. */
-interface Differences {
-  /** Null if the config is invalid. */
-  readonly hash: string | null;
-  readonly families: readonly ReturnType<typeof differenceJson>[];
-  /** Only if the config is invalid. */
-  readonly places?: readonly PlaceAnswer[];
-}
-
-type PlaceAnswer = ReturnType<typeof placeJson>;
-
-/** The output of explain. */
+/** The output of explain; see schemas/ip-masq-outputs.schema.json. */
 interface Explanations {
   readonly addresses: readonly Explanation[];
   /** Absent without --live. */
@@ -48,16 +35,12 @@ interface Problem extends Advice {
   } | null;
 }
 
-const MOST_RANGES = 5;
-/** How many rules are shown: the last, because the first are the same in all nodes. */
-const MOST_RULES = 3;
-
 /**
  * What the answers of the commands say. An answer comes from outside, and has the form that the schema describes or not.
  *
  * @throws {TypeError} if it has not
  */
-export const SUMMARIES = { status, doctor, check, diff, explain, ports } as const;
+export const SUMMARIES = { status, doctor, check, explain, ports } as const;
 
 function status(answer: object): Summary {
   const state = answer as AgentState;
@@ -86,34 +69,6 @@ function check(answer: object): Summary {
     return `${place}${severity}: ${adviceText(advice)}`;
   });
   return { lines: lines.length === 0 ? [`the config ${hash} has no problem`] : lines, hash };
-}
-
-function diff(answer: object): Summary {
-  const { hash, families, places } = answer as Differences;
-  if (places !== undefined) return rulesNow(places);
-  const lines = families.flatMap(({ family, dataplane, differs, found, verdicts }) => {
-    const what = differs ? found.join(', ') || 'rules of an earlier run' : 'nothing to change';
-    const ranges = truncated(verdicts, MOST_RANGES, ({ range, after }) => `  ${range} → ${words(after)}`);
-    return [`${family}, ${dataplane}: ${what}`, ...ranges];
-  });
-  return { lines: [`with the config ${hash}:`, ...lines] };
-}
-
-function rulesNow(places: readonly PlaceAnswer[]): Summary {
-  const shown = places.filter(({ rules, message }) => rules.length > 0 || message !== null);
-  const lines = shown.flatMap(({ family, dataplane, rules, message }) => [
-    `${family}, ${dataplane}: ${message ?? `${counted(rules.length, 'rule')} of the agent`}`,
-    ...truncated(
-      rules.toReversed(),
-      MOST_RULES,
-      (rule) => `  ${rule}`,
-      (more) => `  ${more} more, then`,
-    ).toReversed(),
-  ]);
-  return {
-    lines: ['the config is invalid; the rules now:', ...(shown.length > 0 ? lines : ['none of the agent'])],
-    key: JSON.stringify(shown),
-  };
 }
 
 function explain(answer: object): Summary {

@@ -13,7 +13,7 @@ describe('the documentation', () => {
   });
 
   for (const [name, command] of Object.entries(COMMANDS)) {
-    it(`of ${name} has its flags, and two or three examples that the parser takes`, () => {
+    it(`of ${name} has its flags, and one to three examples that the parser takes`, () => {
       const text = commandHelp(name, command);
       const named = [...text.matchAll(/^ {2}(?:-\w, )?--([a-z0-9-]+)/gm)].map(([, flag]) => flag);
       assert.deepEqual(named, [
@@ -21,7 +21,7 @@ describe('the documentation', () => {
         ...Object.keys(FLAGS).filter((flag) => command.uses?.some((use) => use === flag)),
       ]);
       const lines = Object.keys(command.examples);
-      assert.ok([2, 3].includes(lines.length));
+      assert.ok([1, 2, 3].includes(lines.length));
       for (const line of lines) {
         assert.ok(text.includes(`  ip-masq-agent ${line}\n`));
         const words = line.replace(/ >.*/, '').split(' ');
