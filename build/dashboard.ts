@@ -55,7 +55,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     stat(
       [4, 4],
       'Oldest sync',
-      'How long ago the last successful sync was, on the node where it is longest ago.',
+      'How long ago the last successful sync was, on the node with the oldest one.',
       `max(time() - ${m.last_sync_success_timestamp_seconds})`,
       IN_TIME,
       AGE,
@@ -84,11 +84,11 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     series(
       [12, 8],
       'Syncs by result',
-      'Syncs of all agents: those that changed the kernel, those that found nothing to change, and those that failed.',
+      'Syncs of all agents: those that changed the kernel, and those that found nothing to change.',
       { '{{result}}': `sum by (result) (rate(${m.syncs_total}[$__rate_interval]))` },
       STACKED_LINES,
       'ops',
-      { unchanged: 'green', changed: 'blue', failed: 'red' },
+      { unchanged: 'green', changed: 'blue' },
     ),
     bars(
       [12, 8],
@@ -135,7 +135,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     stat(
       [4, 4],
       'On the config of their DaemonSet',
-      'Share of the nodes that need an agent and hold the config that most nodes of their DaemonSet hold; always of whole clusters, and only with kube-state-metrics.',
+      'Share of the nodes that need an agent and hold the config that most nodes of their DaemonSet hold. It is about whole clusters, whichever nodes are chosen, and needs kube-state-metrics.',
       '(sum(max by (cluster, namespace, created_by_name) (count by (cluster, namespace, created_by_name, hash) (ip_masq_agent_config_info{cluster=~"$cluster"} * on (cluster, namespace, pod) group_left (created_by_name) max by (cluster, namespace, pod, created_by_name) (kube_pod_info{cluster=~"$cluster",created_by_kind="DaemonSet"})))) or vector(0)) / sum(max by (cluster, namespace, daemonset) (kube_daemonset_status_desired_number_scheduled{cluster=~"$cluster",daemonset=~"ip-masq-agent(-.+)?",daemonset!="ip-masq-agent-node-readiness"}))',
       ALL_ARE_GOOD,
       SHARE,
@@ -186,7 +186,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     series(
       [8, 8],
       'Nodes by config file',
-      'How many nodes read each config file: a line that falls is a config file that vanishes; how many are gone, but still apply; and how many nodes do not keep the last valid config.',
+      'How many nodes read each config file (a line that falls is a config file that vanishes), how many files are gone but still apply, and how many nodes do not keep the last valid config.',
       {
         '{{file}}': orNone('file', `count by (file) (${m.config_file_info})`),
         'gone, but still apply': `sum(${m.vanished_config_files})`,
@@ -388,7 +388,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     series(
       [8, 8],
       'Ranges of node addresses',
-      'Ranges of masqueradeAddresses, all nodes together, by how many addresses of the node they hold; with none, the kernel chooses the address, and always 0 while no config lists any.',
+      'Ranges of masqueradeAddresses, all nodes together, by how many addresses of the node they hold. If a range holds none, the kernel chooses the address. All are 0 while no config lists a range.',
       { '{{found}}': orNone('found', `sum by (found) (${m.masquerade_address_ranges})`) },
       STEPS,
     ),
