@@ -329,7 +329,7 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     series(
       [10, 8],
       'Connections against the config',
-      'Connections of pods that the kernel treats differently from what the config says, by what happens to them. Those from before the last change keep what they began with; about the others another program decides.',
+      'Connections of pods that the kernel treats differently from what the config says, by what happens to them. Those from before the last change keep the address with which they began; another program decides about the others.',
       {
         '{{verdict}}, begun {{since}} the change': orNone(
           'verdict',

@@ -81,7 +81,7 @@ export const FLAGS = {
   'invalid-packets': policy(
     choice(...INVALID_PACKETS),
     'count',
-    'what to do with packets that connection tracking refuses, such as those of a connection whose entry has expired, and that would leave with the address of a pod. count: count them in a metric. drop: also drop them; masqueradeFromCIDRs must then list the ranges of pods. off: have no rules for them. This works only in nftables',
+    'what to do with packets that connection tracking refuses and that would leave with the address of a pod, such as those of a connection whose entry has expired. count: count them in a metric. drop: also drop them; masqueradeFromCIDRs must then list the ranges of pods. off: have no rules for them. This works only in nftables',
   ),
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),

@@ -90,7 +90,7 @@ export const KINDS = {
   'ipv6-disabled': error('An IPv6 network is listed, but IPv6 is not enabled.'),
   'other-family': error('A destination and its address are not both IPv4 or both IPv6.'),
   'unusable-range': error('A range in masqueradeAddresses holds no address for packets to leave with.'),
-  'cidr-limit': error('A config file, or all together, list more networks than they may.'),
+  'cidr-limit': error('One config file, or all of them together, list too many networks.'),
   duration: error('A text is not a duration, or is too short or too long.'),
   ...CONFLICT_KINDS,
   ...CHECK_KINDS,

@@ -97,7 +97,7 @@ export const METRICS = {
   ),
   flows_against_policy: gauge(
     ['family', 'verdict', 'since'],
-    'Connections of pods that the kernel treats differently from what the policy asks. The verdict is what happens to them: masqueraded, not_masqueraded, or other_address (masqueraded with another address than masqueradeAddresses asks for, or with an address that the node does not have). Those that began before the last change of the agent keep what they began with; about those that began after it, another program decides. Counted after each change, every five minutes, and at SIGHUP. Absent with --stale-flows=off, and if conntrack is not read.',
+    'Connections of pods that the kernel treats differently from what the policy asks. The verdict is what happens to them: masqueraded, not_masqueraded, or other_address (masqueraded with another address than masqueradeAddresses asks for, or with an address that the node does not have). Those that began before the last change of the agent keep the address with which they began; another program decides about those that began after it. Counted after each change, every five minutes, and at SIGHUP. Absent with --stale-flows=off, and if conntrack is not read.',
   ),
   port_usage_ratio: gauge(
     ['family'],
