@@ -17,7 +17,7 @@ if [ "${1:-}" = cluster ] && [ -z "${KUBECONFIG:-}" ]; then
   nc.openbsd:netcat-openbsd $image"
 fi
 if [ "${1:-}" = kernels ]; then
-  wanted="$wanted qemu-system-x86_64:qemu-system-x86 kmod:kmod cpio:cpio
+  wanted="$wanted qemu-system-x86_64:qemu-system-x86 kmod:kmod cpio:cpio ipvsadm:ipvsadm
   /usr/share/keyrings/debian-archive-keyring.gpg:debian-archive-keyring"
 fi
 if [ "${1:-}" = skew ]; then

@@ -114,6 +114,13 @@ const SUBJECTS: readonly Subject[] = [
     needsIPv6: true,
   },
   {
+    title: "Services of kube-proxy's IPVS mode are not against the config",
+    file: 'test/packets/against-policy.test.ts',
+    tests: (kind) => RegExp(`\\(${kind}\\) are found in IPVS mode `),
+    machines: ['6.1'],
+    needsIPv6: true,
+  },
+  {
     title: '`ports`: how many ports are in use',
     file: 'test/packets/ports-run-out.test.ts',
     tests: (kind) => RegExp(`: ${kind}$`),

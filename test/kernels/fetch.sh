@@ -32,6 +32,7 @@ package=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: //p')
 dpkg-deb --fsys-tarfile "$work"/linux-image-*.deb | tar --extract --directory "$work/unpacked" --wildcards --no-anchored \
   'boot/vmlinuz-*' 'lib/modules/*/modules.*' 'lib/modules/*/kernel/net' 'lib/modules/*/kernel/lib' 'lib/modules/*/kernel/crypto' \
   'lib/modules/*/kernel/arch' 'lib/modules/*/kernel/drivers/virtio' 'lib/modules/*/kernel/drivers/net/veth.ko*' \
+  'lib/modules/*/kernel/drivers/net/dummy.ko*' \
   'lib/modules/*/kernel/fs/[9fno]*'
 # Newer packages have all below /usr.
 [ ! -e "$work/unpacked/usr" ] || mv "$work/unpacked/usr/lib" "$work/unpacked/"

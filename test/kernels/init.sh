@@ -18,6 +18,7 @@ rm -rf /lib/modules
 ln -s "$MODULES/lib/modules" /lib/modules
 # Without it, Node.js compiles for most of the time of an emulated machine.
 export NODE_COMPILE_CACHE=/run/cache
+modprobe -a dummy ip_vs ip_vs_rr
 hostname ip-masq-kernels
 cd "$CHECKOUT" || exit
 node test/kernels/guest.ts /run/share

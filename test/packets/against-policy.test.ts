@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Flow } from '../../lib/netlink/conntrack.ts';
@@ -10,6 +11,7 @@ import { owning } from '../lab/owning.ts';
 import { ip } from '../lab/pod-links.ts';
 import { succeed } from '../lab/run.ts';
 import { startStreams } from '../lab/stream.ts';
+import { PORT } from '../lab/volley.ts';
 import { DATAPLANES, NO_LAB } from './support.ts';
 
 const INSIDE = '10.1.1.1';
@@ -173,6 +175,21 @@ const HARMLESS: readonly Harmless[] = [
   },
 ];
 
+/** Its packets to a node port are masqueraded, those to a Service not. */
+const KUBE_PROXY_IPVS: Foreign = {
+  name: 'kube-proxy in IPVS mode',
+  nat: [
+    '-N KUBE-POSTROUTING',
+    `-A PREROUTING -d ${NODE.IPv4} -j MARK --set-xmark 0x4000/0x4000`,
+    '-I POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING',
+    '-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN',
+    '-A KUBE-POSTROUTING -j MARK --set-xmark 0x4000/0x0',
+    '-A KUBE-POSTROUTING -j MASQUERADE --random-fully',
+  ],
+};
+
+const NO_IPVS = existsSync('/proc/sys/net/ipv4/vs') ? false : 'this kernel has no ip_vs';
+
 interface Lab extends AsyncDisposable {
   readonly network: Network;
   readonly node: NodeLab;
@@ -306,6 +323,25 @@ for (const { name, flags } of DATAPLANES) {
       const { stdout } = await node.agent('explain', '--live', ...flags, INSIDE);
       assert.match(stdout, new RegExp(`172\\.17\\.0\\.2:.* which left with ${NODE.IPv4}$`, 'm'));
       assert.doesNotMatch(stdout, /it began before/);
+    });
+
+    it('are found in IPVS mode of kube-proxy as little as in the others', { skip: NO_IPVS }, async () => {
+      await using lab = await createLab(name);
+      const { node } = lab;
+      assert.equal((await node.agent('--once', ...flags)).code, 0);
+      await lab.write(KUBE_PROXY_IPVS);
+      await ip(node.box, 'link add kube-ipvs0 type dummy', 'address add 10.96.0.1/32 dev kube-ipvs0');
+      for (const service of ['10.96.0.1', NODE.IPv4]) {
+        await node.run('ipvsadm', '-A', '-u', `${service}:${PORT}`, '-s', 'rr');
+        await node.run('ipvsadm', '-a', '-u', `${service}:${PORT}`, '-r', `${INSIDE}:${PORT}`, '-m');
+      }
+      await node.run('sysctl', '-w', 'net.ipv4.vs.conntrack=1');
+      assert.equal(await lab.seen('10.96.0.1'), POD.IPv4);
+      assert.equal(await lab.seen(NODE.IPv4), NODE.IPv4);
+      assert.equal(await lab.seen(OUTSIDE), NODE.IPv4);
+      const { finding, stdout } = await doctor(lab, flags);
+      assert.equal(finding, undefined, stdout);
+      assert.match(stdout, /connections: none against the config/);
     });
 
     it('cannot be seen if they are not tracked, but doctor and explain name who does that', async () => {
