@@ -81,16 +81,15 @@ function isKnown({ isUnknown }: Argument, index: number, all: readonly Argument[
 
 /** The first argument with which the agent would not start. */
 function wrongArgument(args: readonly Argument[], parse: Args['parse']): Problem | undefined {
-  if (usageError(args, parse) === undefined) return undefined;
-  const right = args.findLastIndex((_, index) => usageError(args.slice(0, index), parse) === undefined);
-  const { origin } = args[right] ?? {};
-  // A flag and its value may be two arguments.
-  const errors = [1, 2].map((more) => usageError(args.slice(0, right + more), parse));
-  const error = errors.find((one) => !one?.endsWith('needs a value')) ?? errors[0];
-  const message = `the agent does not start: ${error}`;
+  const error = usageError(args, parse);
+  if (error === undefined) return undefined;
+  // The error names the flag first, or quotes the argument.
+  const [name] = /--[\w-]+|(?<=")[^"]*(?=")/.exec(error) ?? [];
+  const wrong = args.find(({ text }) => text.replace(/=.*$/s, '').replace(/^--?(?=\w)/, '--') === name);
+  const { origin } = wrong ?? args[0] ?? {};
   return problem('arguments', {
     ...(origin && { at: origin }),
-    message,
+    message: `the agent does not start: ${error}`,
     remedy: 'correct the arguments of the container',
   });
 }

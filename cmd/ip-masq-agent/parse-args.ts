@@ -112,11 +112,6 @@ function checkCommandLine(name: string, operands: readonly string[], flagTexts: 
     throw new UsageError(`${name} takes no arguments, but got ${quote(first)}: see ${name} --help`);
   if (/^[^[]/.test(wanted) && first === undefined)
     throw new UsageError(`${name} needs an argument: see ${name} --help`);
-  const most = wanted.includes('…') ? Number.POSITIVE_INFINITY : wanted.split(' ').length;
-  if (operands.length > most)
-    throw new UsageError(
-      `${name} takes ${most === 1 ? 'one argument' : `${most} arguments`}, but got ${quote(operands[most] ?? '')} too`,
-    );
   for (const given of flagTexts.keys()) {
     const foreign = ALL_FLAGS.has(given) && !Object.hasOwn(FLAGS, given) && !Object.hasOwn(own, given);
     if (foreign) throw new UsageError(`${name} does not take --${given}: see ${name} --help`);

@@ -4,7 +4,6 @@ import {
   type Family,
   familyOf,
   formatAddress,
-  isIPv4,
   normalizeIPv6,
   valueOfIPv4,
   valueOfIPv6,
@@ -33,17 +32,14 @@ export function parsePrefix(text: string): ParsedPrefix {
   if (bare !== text) return invalid('contains white space or invisible characters', suggestion(bare));
   const [address = '', length, ...rest] = text.split('/');
   if (length === undefined) return withoutLength(text);
-  if (rest.length > 0) {
+  if (rest.length > 0)
     return invalid('has more than one "/"', 'write one network and one prefix length per item');
-  }
-  if (text.includes('%')) return invalid('has a zone id', suggestion(text.replace(/%[^/]*/g, '')));
   const family = familyOf(address);
-  if (family === undefined) return badAddress(address, length);
-  const wrong = wrongLength(address, length, family);
-  if (wrong !== undefined) return wrong;
+  const bits = Number(length);
+  if (family === undefined || !/^(?:0|[1-9]\d*)$/.test(length) || bits > ADDRESS_BITS[family])
+    return misspelt(text, family);
 
   const normalized = family === 'IPv6' ? normalizeIPv6(address) : address;
-  const bits = Number(length);
   const value = family === 'IPv6' ? valueOfIPv6(normalized) : valueOfIPv4(normalized);
   if (family === 'IPv6' && value >> 32n === IPV4_MAPPED) return ipv4Mapped(value, bits);
 
@@ -114,32 +110,23 @@ function withoutLength(text: string): ParsedPrefix {
   return invalid('has no prefix length', suggestion(`${text}/${ADDRESS_BITS[family]}`));
 }
 
-function badAddress(address: string, length: string): ParsedPrefix {
-  if (/^\d+(\.\d+){3}$/.test(address)) {
-    // inet_aton(3) reads 010 as octal, other readers as decimal: the agent does not guess.
-    const decimal = address.replace(/\b0+(?=\d)/g, '');
-    if (decimal !== address && isIPv4(decimal)) {
-      return invalid('has leading zeros in its address', suggestion(`${decimal}/${length}`));
-    }
-    return invalid(
-      'has a number above 255 in its address',
-      'write four numbers from 0 to 255 before the "/"',
-    );
-  }
-  if (/[+-]/.test(address))
-    return invalid('has a sign in its address', suggestion(`${address.replace(/[+-]/g, '')}/${length}`));
-  return invalid('is not a CIDR', 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8');
-}
+/** What does not belong into a CIDR, and what is there too much. */
+const MISTAKES: readonly (readonly [message: string, wrong: RegExp])[] = [
+  ['has a zone id', /%[^/]*/g],
+  ['has a sign', /(?<!\w)[+-](?=[\da-f:])/gi],
+  // inet_aton(3) reads 010 as octal, other readers as decimal: the agent does not guess.
+  ['has leading zeros', /\b0+(?=\d+(?:[./][\d./]*)?$)/g],
+];
 
-function wrongLength(address: string, length: string, family: Family): ParsedPrefix | undefined {
-  const bits = ADDRESS_BITS[family];
-  if (/^[+-]\d+$/.test(length))
-    return invalid('has a sign in its prefix length', suggestion(`${address}/${length.slice(1)}`));
-  if (/^0\d+$/.test(length)) {
-    const right = `${address}/${length.replace(/^0+(?=\d)/, '')}`;
-    return invalid('has leading zeros in its prefix length', suggestion(right));
+/** @param family of what is before the "/"; undefined if that is no address */
+function misspelt(text: string, family: Family | undefined): ParsedPrefix {
+  for (const [message, wrong] of MISTAKES) {
+    const right = text.replace(wrong, '');
+    if (right !== text) return invalid(message, suggestion(right));
   }
-  if (/^\d+$/.test(length) && Number(length) <= bits) return undefined;
+  if (family === undefined)
+    return invalid('is not a CIDR', 'write a network and its prefix length, such as 10.0.0.0/8 or fd00::/8');
+  const bits = ADDRESS_BITS[family];
   const message = `has a prefix length that is not a number from 0 to ${bits}`;
   return invalid(message, `write a number from 0 to ${bits} after the "/"`);
 }

@@ -80,8 +80,8 @@ export function decodeFile(name: string, bytes: Buffer): ConfigFile | Problem {
   const failure = (text: string, offset: number, message: string, remedy: string): Problem =>
     problemIn({ name, text }, 'encoding', { offset }, message, remedy);
   if (!isUtf8(bytes)) {
-    const valid = withoutMark(validBeginning(bytes));
-    return failure(valid, valid.length, 'has a byte that is not UTF-8', 'save the file as UTF-8');
+    const text = withoutMark(bytes.toString('utf8'));
+    return failure(text, text.indexOf('\uFFFD'), 'has a byte that is not UTF-8', 'save the file as UTF-8');
   }
   const text = withoutMark(bytes.toString('utf8'));
   const nul = text.indexOf('\0');
@@ -91,16 +91,6 @@ export function decodeFile(name: string, bytes: Buffer): ConfigFile | Problem {
 
 function withoutMark(text: string): string {
   return text.replace(/^\uFEFF/, '');
-}
-
-/** The longest beginning of the bytes that is UTF-8. */
-function validBeginning(bytes: Buffer): string {
-  // Decoding puts U+FFFD in the place of what is invalid, so the two differ from there on, or from within U+FFFD.
-  const decoded = Buffer.from(bytes.toString('utf8'));
-  let end = 0;
-  while (decoded[end] === bytes[end]) end += 1;
-  while (((decoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
-  return decoded.toString('utf8', 0, end);
 }
 
 /** A problem with what stands at an offset of the config file. */

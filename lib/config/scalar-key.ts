@@ -2,7 +2,7 @@ import type { Advice } from '../text/advice.ts';
 import { quote } from '../text/escape.ts';
 import type { Located } from '../text/origin.ts';
 import { scalarLine } from './config-file-lines.ts';
-import { DURATION_PATTERN, intervalError, parseDuration } from './duration.ts';
+import { DURATION_PATTERN, formatDuration, intervalError, parseDuration } from './duration.ts';
 import type { Key, KeyTraits } from './key.ts';
 
 const UNSET: Located<boolean> = { value: false, origin: { kind: 'built-in', basis: 'default' } };
@@ -65,7 +65,8 @@ export function durationKey<const Name extends string>(
     merge: (configs) => configs.flatMap((config) => config[name] ?? [])[0],
     setAt: ({ [name]: located }) => located?.origin,
     json: ({ [name]: located }) => ({ [`${name}Ms`]: located?.value ?? null }),
-    lines: ({ [name]: located }) => (located ? [scalarLine(name, durationText(located.value), located)] : []),
+    lines: ({ [name]: located }) =>
+      located ? [scalarLine(name, formatDuration(located.value), located)] : [],
     logValue: ({ [name]: located }) => located?.value,
     plainValue: ({ [name]: located }) => located?.value,
   };
@@ -75,8 +76,4 @@ export function durationKey<const Name extends string>(
 export function durationAdvice(what: string, text: string): Advice {
   const message = `${what} ${quote(text)} ${intervalError(text)}`;
   return { message, remedy: 'write a Go duration such as 60s or 1m30s, from 100ms to 576h' };
-}
-
-function durationText(milliseconds: number): string {
-  return milliseconds % 1000 === 0 ? `${milliseconds / 1000}s` : `${milliseconds}ms`;
 }

@@ -10,7 +10,6 @@ import {
   problemIn,
   type TextFile,
 } from '../config/config-file.ts';
-import { KEY_NAMES } from '../config/keys.ts';
 import { MAX_BYTES } from '../config/limits.ts';
 import type { Problem, ProblemKind } from '../config/problem.ts';
 import { describe, keyName, type MapNode, type Node, type Pair, valueAt } from '../config/yaml.ts';
@@ -94,7 +93,6 @@ export function readConfigMap(
 ): void {
   const metadata = valueAt(configMap, 'metadata');
   const isOwn = isOfAgent(textAt(metadata, 'name'));
-  const isMisplaced = reportMisplaced(configMap, collector);
   const pairs = pairsOf(configMap, kind, collector);
   if (mounting.isUnread) {
     // One of the agent's name may hold something else, such as a dashboard. Older agents read a key `config`.
@@ -115,7 +113,7 @@ export function readConfigMap(
     object.report('not-a-config-file', node, `the file ${quote(file.name)} ${nearMissText}`, 'rename it');
   }
   if (configFiles.length > 0) reportImmutable(configMap, collector);
-  const isTold = reportUndelivered(pairs, mounting, collector) || isMisplaced;
+  const isTold = reportUndelivered(pairs, mounting, collector);
   if (isOwn && !isTold && pairs.length > 0 && nearMisses.length + configFiles.length === 0)
     collector.report(
       'not-a-config-file',
@@ -175,26 +173,6 @@ function reportUndelivered(
     collector.report('not-delivered', key, message, 'add it to the items, or remove it');
   }
   return missing.length + untaken.length > 0;
-}
-
-/** Reports names of config files and keys of a config where kubectl takes them for something else; whether there are any. */
-function reportMisplaced(configMap: MapNode, collector: ConfigFileCollector): boolean {
-  const isKeyOfConfig = (name: string) => KEY_NAMES.some((one) => one.toLowerCase() === name.toLowerCase());
-  const data = valueAt(configMap, 'data');
-  const beside = configMap.pairs
-    .map(({ key }) => key)
-    .find((key) => keyName(key).startsWith(CANDIDATE_PREFIX) || isKeyOfConfig(keyName(key)));
-  const below =
-    data?.kind === 'map' ? data.pairs.find(({ key }) => isKeyOfConfig(keyName(key)))?.key : undefined;
-  if (beside !== undefined) {
-    const message = `${quote(keyName(beside))} stands beside "data:", not below it`;
-    collector.report('shape', beside, message, 'indent it further than "data:", with all that follows');
-  }
-  if (below !== undefined) {
-    const message = `${quote(keyName(below))} stands directly below "data:", where the name of the config file belongs`;
-    collector.report('shape', below, message, 'write "ip-masq-…: |" above it, and indent the config further');
-  }
-  return (beside ?? below) !== undefined;
 }
 
 /** A key of `data` or `binaryData`. */

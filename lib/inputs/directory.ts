@@ -5,7 +5,7 @@ import { byteOrder, isConfigFileName, isNearMiss, nearMissText } from '../config
 import { entriesOf } from '../config/glob.ts';
 import type { Problem } from '../config/problem.ts';
 import { readVolumeVersion } from '../config/read.ts';
-import { printable, quote } from '../text/escape.ts';
+import { printable } from '../text/escape.ts';
 import {
   collect,
   failed,
@@ -44,23 +44,9 @@ export async function readTree(root: string, recursive: boolean, seen: Set<strin
   return joined(found);
 }
 
-/**
- * Reads the config directory as the agent does. That it has no config file is a config too: the defaults. But if it has
- * something else to check, it is an error.
- */
+/** Reads the config directory as the agent does. That it has no config file is a config too: the defaults. */
 export async function readConfigDirectory(dir: string): Promise<Inputs> {
   const { configFiles, problems } = await readVolumeVersion(dir, false);
-  const others = configFiles.length + problems.length === 0 ? readdirSync(dir, { withFileTypes: true }) : [];
-  const other = others.find(
-    (entry) => isShown(entry) && (entry.isDirectory() || isManifestName(entry.name)),
-  )?.name;
-  if (other !== undefined)
-    return failed(
-      'no-config-file',
-      dir,
-      `has no config file, but ${quote(other)}, which the agent does not read: nothing was checked`,
-      `check its manifests with: check -R ${printable(dir)}`,
-    );
   return {
     ...NO_INPUTS,
     configFiles: configFiles.map((configFile) => wholeFile(join(dir, configFile.name), configFile)),

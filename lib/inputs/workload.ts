@@ -217,13 +217,10 @@ function sourcesOfAgent(
   const found: Source[] = [];
   for (const volume of volumes) {
     const own = mounts.filter((mount) => mount.volume === volume.name);
-    const here = own.find(
-      ({ path, subPath }) => path === configDir || (subPath && posix.dirname(path) === configDir),
-    );
-    if (here !== undefined && volume.sources.length === 0) return undefined;
+    const isHere = own.some(({ path }) => path === configDir);
+    if (isHere && volume.sources.length === 0) return undefined;
     const [elsewhere] = own;
-    if (here !== undefined)
-      found.push(...volume.sources.map((source) => throughSubPath(source, here, object)));
+    if (isHere) found.push(...volume.sources);
     else if (volume.sources.some(isForAgent) && (elsewhere !== undefined || !inPod.has(volume.name))) {
       found.push(...volume.sources);
       const message = `the volume ${quote(volume.name)} is mounted ${elsewhere === undefined ? 'by no container' : `at ${quote(elsewhere.path)}`}, but the agent reads ${configDir}`;
@@ -241,7 +238,6 @@ function isForAgent({ name, items = [] }: Source): boolean {
 interface VolumeMount {
   readonly volume: string | undefined;
   readonly path: string;
-  readonly subPath: string | undefined;
   readonly node: Node;
 }
 
@@ -249,24 +245,8 @@ function mountsOf(container: Node): readonly VolumeMount[] {
   return listOf(valueAt(container, 'volumeMounts')).map((mount) => ({
     volume: textAt(mount, 'name'),
     path: directory(textAt(mount, 'mountPath') ?? ''),
-    subPath: textAt(mount, 'subPath'),
     node: valueAt(mount, 'mountPath') ?? mount,
   }));
-}
-
-/** What is left of a source if only one of its files is mounted, under the name of the mount, and is never updated. */
-function throughSubPath(
-  source: Source,
-  { subPath, path, node }: VolumeMount,
-  object: KubernetesObject,
-): Source {
-  if (subPath === undefined) return source;
-  const message = 'a file that is mounted with subPath never gets a change of its ConfigMap';
-  const remedy = 'mount the whole volume at the config directory, without subPath';
-  object.report('not-updated', node, message, remedy);
-  const whole: Item = { key: subPath, path: subPath, node, pathNode: node, object };
-  const items = (source.items ?? [whole]).filter((item) => item.path === subPath);
-  return { ...source, items: items.map((item) => ({ ...item, path: posix.basename(path) })) };
 }
 
 function listOf(node: Node | undefined): readonly Node[] {

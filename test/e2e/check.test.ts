@@ -41,9 +41,8 @@ nonMasqueradeCIDRs:
 masqueradeCIDRs:
   - 172.20.99.0/24 # ${EXAMPLES}config-custom.yaml:21:9
 masqLinkLocal: true # ${EXAMPLES}config-reconciled.yaml:18:20
-resyncInterval: 60s # ${EXAMPLES}config-custom.yaml:31:21
+resyncInterval: 1m0s # ${EXAMPLES}config-custom.yaml:31:21
 
-IPv4: 5 ranges, 2,227,968 addresses are not masqueraded
 config hash a198830dd794, without flags: nodes with equal hashes have an equal config, not always equal rules
 2 config files, 0 errors, 0 warnings, 0 infos
 `,

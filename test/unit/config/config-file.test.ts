@@ -21,7 +21,6 @@ describe('a file decodes', () => {
 
 describe('a file does not decode', () => {
   for (const [name, bytes, line] of [
-    ['behind a replacement character', bytesOf('\ufffd', [0xff]), `s:1:2: error: ${NOT_UTF8}`],
     ['where a character breaks off', bytesOf('a\n', [0xef, 0xbf], 'b'), `s:2:1: error: ${NOT_UTF8}`],
     ['behind a byte order mark', bytesOf('\ufeffab', [0xff]), `s:1:3: error: ${NOT_UTF8}`],
     ['as UTF-16, little endian', Buffer.from('\ufeffa: b', 'utf16le'), UTF16],
