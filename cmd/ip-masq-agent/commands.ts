@@ -32,7 +32,7 @@ export const COMMANDS: Commands = {
   check: command({
     summary: 'validate and merge config without a kernel and without root',
     details:
-      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. If there is no PATH, the command reads --config-dir as the agent does. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. If the manifests have workloads of the agent, each is checked by itself, with its own arguments, except those that the command line has, and with the config files that kubelet gives it. The exit code is 3 if there is an error, or nothing to check, and 4 if only assertions of --expect are broken.',
+      'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. If there is no PATH, the command reads --config-dir as the agent does. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. If the manifests have workloads of the agent, the command checks each by itself, with the config files that kubelet gives it and with its own arguments. Flags of the command line win over these arguments. The exit code is 3 if there is an error, or nothing to check, and 4 if only assertions of --expect are broken.',
     operands: '[PATH…]',
     own: CHECK_FLAGS,
     uses: [...CONFIG_FLAGS, 'to-ports'],
@@ -52,7 +52,7 @@ export const COMMANDS: Commands = {
     uses: [...CONFIG_FLAGS, ...KERNEL_FLAGS],
     examples: {
       'explain 10.1.2.3 172.16.0.0/12':
-        'say what the config does with an address, and with a range, which is cut where another entry decides',
+        'say what the config does with an address and a range; a range is cut where another entry decides',
       'explain -f manifests -R 10.1.2.3': 'say what the ConfigMaps in a directory would do',
       'explain --live 10.1.2.3 169.254.169.254':
         'on a node: also say whether the kernel agrees, and what else does NAT',
@@ -144,7 +144,7 @@ export const COMMANDS: Commands = {
     summary:
       'ask the agents of all nodes through kubectl: status, doctor, check, explain or ports, or bundle the answers for a bug report',
     details:
-      "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. The question ports names the destinations for which ports run out first, on whichever node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0. bundle FILE.tgz writes a file for a bug report instead: the answers of each node to status, doctor, check and, if addresses follow, explain --live; its last 1,000 lines of log, without the lines that they quote from config files; and the versions. Its exit code is 0 if the file is written.",
+      "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. fleet ports names the destinations for which ports run out first on any node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0. fleet bundle FILE.tgz writes a file for a bug report instead. It holds the versions, the answers of each node to status, doctor, check and, if addresses follow, explain --live, and the last 1,000 lines of each log, without what they quote from config files. The exit code is then 0 if the file is written.",
     operands: 'COMMAND [FILE] [ADDRESS…]',
     own: FLEET_FLAGS,
     examples: {
