@@ -20,8 +20,6 @@ export type Reply =
 type Failure = 'no-pod' | 'down' | 'silent' | 'too-old' | 'failed' | 'not-asked';
 
 const LONGEST_ANSWER = 2 ** 20;
-/** The agent's commands end with 0 to 4. */
-const EXIT_CODES = 5;
 /** How many errors of an invalid config are kept. */
 const MOST_ERRORS = 3;
 /** Levels of nesting of an answer: each takes a part of the stack when it is written. */
@@ -61,8 +59,7 @@ function replyOf({ killed, code, stdout, told }: Run, timeoutMs: number): Reply 
     return failed('too-old', 'the agent is too old for this command');
   const errors = told.filter((line) => line.includes(': error: ')).slice(0, MOST_ERRORS);
   const answer = objectIn(stdout);
-  if (answer !== undefined && code !== undefined && code < EXIT_CODES)
-    return { kind: 'answered', code, answer, errors };
+  if (answer !== undefined && code !== undefined) return { kind: 'answered', code, answer, errors };
   if (code === 0) return failed('failed', 'the answer is not a JSON object');
   if (exit === undefined) return failed('failed', told.at(-1) ?? `kubectl ended with ${code ?? 'a signal'}`);
   const why = errors.length > 0 ? errors : told.slice(-2, -1);
