@@ -30,10 +30,10 @@ export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 
 SOURCE ?= https://github.com/$(shell sed -n 's/.*"repository": "github:\(.*\)",/\1/p' package.json)
 REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 
-# By default Node.js leaves one core idle. Tests of a kernel often wait for it: two files per core keep all cores busy.
+# By default Node.js leaves one core idle. Tests of a kernel often wait for it: three files per core keep all cores busy.
 # Most files and their helpers load the same modules: the cache keeps these compiled.
 RUN_TESTS := NODE_COMPILE_CACHE=$(CURDIR)/bin/compile-cache build/run-tests.sh --test-timeout=120000 \
-	--test-concurrency=$(shell expr 2 '*' $$(nproc)) $(if $(SEED),--import=./test/lab/runs.ts)
+	--test-concurrency=$(shell expr 3 '*' $$(nproc)) $(if $(SEED),--import=./test/lab/runs.ts)
 
 FIND_UNUSED := knip --no-progress --no-config-hints
 
@@ -70,7 +70,7 @@ export KERNELS ?=
 export SHORT ?=
 
 .PHONY: help setup setup-all setup-cluster setup-kernels setup-skew build all-build container all-container push all-push manifest release \
-	check unit coverage test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down image-digests stand-ins lint demo bench mutants faults clean version owner need-registry need-version
+	check unit unit-waiting unit-others coverage test test-more test-all test-skew test-kernels test-cluster cluster-programs helm cluster-up cluster-down image-digests stand-ins lint demo bench mutants faults clean version owner need-registry need-version
 
 help: ## list targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -133,19 +133,27 @@ stand-ins: ## build stand-ins for the images that Dockerfile.in names, where no 
 release: need-version manifest all-build ## push all images, and write what people install to bin/release/$(VERSION)
 	node build/release.ts '$(VERSION)' $(NAME) "$$(tail -n 1 bin/image/pushed)" $(SOURCE_DATE_EPOCH) $(ALL_ARCH)
 
-check: setup $(VALIDATOR) ## run lint and unit tests, side by side: some 70 seconds on 2 cores
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target SETUP=true unit lint
+check: setup $(VALIDATOR) ## run lint and unit tests, side by side: some 45 seconds on 2 cores
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target SETUP=true unit-waiting unit-others lint
 	@node build/count-lines.ts cmd lib test
 
-unit: setup $(VALIDATOR)
-	@# Runs all files in one process: to start Node.js more than a hundred times would take as long as all the tests.
-	$(RUN_TESTS) --test-isolation=none 'test/unit/**/*.test.ts'
+# All files of one line run in one process: to start Node.js more than a hundred times would take as long as all the tests.
+# Those of the first line often wait: the others use the time.
+WAITING := agent|dataplane|flows|log|netlink|status
+
+unit: unit-waiting unit-others
+
+unit-waiting: setup $(VALIDATOR)
+	$(RUN_TESTS) --test-isolation=none 'test/unit/@($(WAITING))/**/*.test.ts'
+
+unit-others: setup $(VALIDATOR)
+	$(RUN_TESTS) --test-isolation=none 'test/unit/{*.test.ts,!($(WAITING))/**/*.test.ts}'
 
 coverage: setup $(VALIDATOR) ## count which lines and branches of cmd and lib the unit tests run: at least 91 % of each
 	node --test --test-isolation=none --experimental-test-coverage --test-coverage-include='cmd/**' \
 	    --test-coverage-include='lib/**' --test-coverage-lines=91 --test-coverage-branches=91 'test/unit/**/*.test.ts'
 
-test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 6 minutes on 2 idle cores
+test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 5 minutes on 2 idle cores
 	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
 	@echo 'test: skipped the tests that need Docker, Prometheus or kustomize, and long random runs; `make test-more` runs them'
 

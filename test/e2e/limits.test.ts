@@ -104,7 +104,7 @@ add rule ip cni${index} post ip saddr 10.244.${index & 255}.0/24 counter masquer
             `-A BIG -s 10.${index >> 16}.${(index >> 8) & 255}.${index & 255}/32 -m comment --comment "rule ${index} of a plugin" -j RETURN\n`,
         );
         const input = `*nat\n:BIG - [0:0]\n-A POSTROUTING -j BIG\n${rules.join('')}COMMIT\n`;
-        await succeed(box.run('iptables-nft-restore', ['--noflush'], { input, timeoutMs: 60_000 }));
+        await succeed(box.run('iptables-nft-restore', ['--noflush'], { input }));
       },
     ],
     [
@@ -119,7 +119,7 @@ add rule ip cni${index} post ip saddr 10.244.${index & 255}.0/24 counter masquer
 add chain ip site big
 add chain ip site post { type nat hook postrouting priority 100; }
 add rule ip site post jump big\n${rules.join('')}`;
-        await succeed(box.run('nft', ['-f', '-'], { input, timeoutMs: 60_000 }));
+        await succeed(box.run('nft', ['-f', '-'], { input }));
       },
     ],
   ] as const)

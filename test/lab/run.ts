@@ -9,7 +9,7 @@ export interface Command {
 export interface RunOptions {
   /** Text for the standard input, which is empty otherwise. */
   readonly input?: string;
-  /** After that long the program is killed; 30 seconds where absent. */
+  /** After that long the program is killed; 100 seconds where absent. */
   readonly timeoutMs?: number;
 }
 
@@ -26,7 +26,7 @@ export type Environment = Readonly<Record<string, string>>;
 
 /** Runs a program to its end. Rejects only where the program cannot be started. */
 export function run({ file, args }: Command, env: Environment, options: RunOptions = {}): Promise<RunResult> {
-  const { input = '', timeoutMs = 30_000 } = options;
+  const { input = '', timeoutMs = 100_000 } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { env, stdio: 'pipe' });
     const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);

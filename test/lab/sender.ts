@@ -17,7 +17,7 @@ export interface Salvo {
 
 /** As many connections at a time as fit into a listener's queue, and into few file descriptors. */
 const AT_ONCE = 100;
-const TIMEOUT_MS = 5_000;
+const TIMEOUT_MS = 30_000;
 /** Below the ephemeral ports (ip_local_port_range), which others may hold. */
 const SOURCE_PORTS = { first: 10_000, last: 29_999 };
 /** Longer than conntrack keeps a flow without an answer (nf_conntrack_udp_timeout). */

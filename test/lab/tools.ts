@@ -12,7 +12,7 @@ export interface Outcome {
   readonly text?: string;
 }
 
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 100_000;
 
 const host = systemHost(TIMEOUT_MS);
 

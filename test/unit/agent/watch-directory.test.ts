@@ -69,9 +69,7 @@ describe('the watch of the config directory', () => {
     assert.equal(await own.next(150), 'resync');
   });
 
-  it('goes to the directory that a link leads to now, from the next reading on', {
-    timeout: 10_000,
-  }, async () => {
+  it('goes to the directory that a link leads to now, from the next reading on', async () => {
     await using dir = await temporaryDirectory();
     const [link, old, other] = ['link', 'old', 'new'].map((name) => join(dir.path, name)) as [
       string,
@@ -99,7 +97,7 @@ describe('the watch of the config directory', () => {
   });
 
   for (const end of ['', '/', '//', '/.', '/.//./'])
-    it(`watches the directory "config${end}" again after it was replaced`, { timeout: 10_000 }, async () => {
+    it(`watches the directory "config${end}" again after it was replaced`, async () => {
       await using dir = await temporaryDirectory();
       const config = join(dir.path, 'config');
       await mkdir(config);

@@ -103,7 +103,7 @@ describe('a projected volume', () => {
     assert.deepEqual(await read(directory.path, true), { files, lines });
   });
 
-  it('never yields a mix of two volume versions, over hundreds of swaps', { timeout: 60_000 }, async () => {
+  it('never yields a mix of two volume versions, over hundreds of swaps', async () => {
     await using directory = await volumeOf(versionFiles(0));
     await using _ = swapper(directory.path, 'swaps');
     const seen = new Set<string>();
@@ -119,9 +119,7 @@ describe('a projected volume', () => {
     }
   });
 
-  it('is never read in part, however slowly an old volume version goes away', {
-    timeout: 60_000,
-  }, async () => {
+  it('is never read in part, however slowly an old volume version goes away', async () => {
     await using directory = await directoryOf({});
     await using _ = swapper(directory.path, 'slow-removal');
     const seen = new Set<string>();
@@ -160,7 +158,7 @@ describe('a config directory is an error', () => {
       ],
     };
   for (const [name, [prepare, line]] of Object.entries(cases)) {
-    it(name, { timeout: 5_000 }, async () => {
+    it(name, async () => {
       await using directory = await directoryOf({});
       await prepare(directory.path);
       assert.deepEqual(await asNobody(() => read(directory.path)), { files: [], lines: [line] });
@@ -257,7 +255,7 @@ describe('a config file is rejected', () => {
       ['in a plain directory', directoryOf, ''],
       ['in a volume version', volumeOf, '..data'],
     ] as const)
-      it(`${name}, ${where}, and the others are read`, { timeout: 5_000 }, async () => {
+      it(`${name}, ${where}, and the others are read`, async () => {
         await using directory = await make({ 'ip-masq-a': '{}' });
         const version = below && (await readlink(join(directory.path, below)));
         const path = join(directory.path, version, 'ip-masq-x');

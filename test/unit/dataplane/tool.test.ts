@@ -186,7 +186,7 @@ describe('an installed iptables', () => {
     });
 });
 
-describe('a tool of the system', () => {
+describe('a tool of the system', { concurrency: true }, () => {
   // Folders on the PATH that the tests' user may not enter would make a missing tool a refused one.
   const path = process.env['PATH'];
   before(() => {
