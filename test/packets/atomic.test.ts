@@ -116,11 +116,12 @@ const LEAST_CHANGES = 6;
 const LEAST_PACKETS = 1_000;
 
 describe('while rules change each packet has a verdict of a config, in both families', {
+  concurrency: true,
   skip: NO_LAB,
   timeout: 600_000 * Math.max(1, RUNS),
 }, () => {
   for (const kind of DATAPLANES)
-    describe(kind.name, () => {
+    describe(kind.name, { concurrency: 1 }, () => {
       let lab: PacketLab;
       before(async () => {
         lab = await createPacketLab(kind);
