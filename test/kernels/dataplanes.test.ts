@@ -59,14 +59,4 @@ for (const { name, flags } of DATAPLANES) {
     assert.match(stderr, /ipv6\.disable=1.*leave out --enable-ipv6/);
     assert.equal(await node.run('iptables-legacy', '-t', 'nat', '-S'), before);
   });
-
-  it(`a second agent changes nothing, ${name}`, async () => {
-    await using node = await createNode();
-    const agent = node.start(...flags);
-    await agent.logged(/rules added/);
-    const { code, stderr } = await node.agent('--once', '--sync-timeout=300ms', ...flags);
-    assert.equal(code, 1);
-    assert.match(stderr, /another agent already runs .*, and did not end within/);
-    await agent.stop();
-  });
 }
