@@ -96,30 +96,6 @@ describe('the agent with --backend=auto', () => {
     await agent.stop();
   });
 
-  it('keeps the old rules, is not ready, and says why, while iptables cannot tell whether they are in use', async () => {
-    await using node = await createNode();
-    const volume = await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
-    const agent = node.start('--iptables-mode=nft', SERVED);
-    await agent.logged(/http:/);
-    await node.nft('add rule ip nat POSTROUTING ct state new counter accept');
-    await volume.swap({ 'ip-masq-a': inside('10.0.0.0/9') });
-    await agent.logged(
-      /"error",.*neither list POSTROUTING of nat.*the rules stay as they are; .*--backend=nftables/,
-    );
-    await answers(node, '/readyz', /^503 .*neither list POSTROUTING/);
-    assert.match(await node.nft('list chain ip nat IP-MASQ-AGENT'), /10\.0\.0\.0\/8/);
-    const once = await node.agent('--once', '--sync-timeout=300ms');
-    assert.equal(once.code, 1);
-    await node.nft('flush chain ip nat POSTROUTING');
-    await agent.logged(/rules added/);
-    await eventually(
-      async () => (await node.nft('list chain ip nat IP-MASQ-AGENT')).includes('10.0.0.0/9'),
-      () => `the new rules; the log is ${agent.log()}`,
-    );
-    assert.equal(agent.log().match(/neither list POSTROUTING/g)?.length, 1);
-    await agent.stop();
-  });
-
   it('ends with all reasons if nothing works', async () => {
     await using node = await faultyNode(
       `exec perl ${REFUSE} ${NETFILTER} ${EPERM} env PATH=/nowhere $AGENT "$@"`,
@@ -131,13 +107,6 @@ describe('the agent with --backend=auto', () => {
       `${msg}`,
       /no dataplane works on this node: no iptables .* is installed; nftables needs netlink.*; install .*; or /,
     );
-  });
-
-  it('does not take nftables if --backend names iptables', async () => {
-    await using node = await createNode();
-    await node.nft(KUBE_PROXY);
-    const { stderr } = await node.agent('--once', '--backend=iptables');
-    assert.match(stderr, /using iptables/);
   });
 });
 

@@ -151,22 +151,6 @@ for (const {
   });
 }
 
-describe('whether the agent watches nf_tables', () => {
-  for (const [flag, gauge] of [
-    ['--iptables-mode=nft', '1'],
-    ['--backend=nftables', '1'],
-    ['--iptables-mode=legacy', undefined],
-  ] as const) {
-    it(`is ${gauge ?? 'not'} in the gauge: ${flag}`, async () => {
-      await using node = await createNode();
-      await node.volume(config('10.1.0.0/16'));
-      const agent = await serving(node, flag);
-      assert.equal(/^ip_masq_agent_netlink_active (\d)$/m.exec(await node.metrics())?.[1], gauge);
-      await agent.stop();
-    });
-  }
-});
-
 describe('an agent without its native module', () => {
   it('says so once, and keeps the rules with the tools alone', async () => {
     await using dir = await temporaryDirectory();

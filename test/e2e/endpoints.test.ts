@@ -60,12 +60,4 @@ describe('the endpoints of the agent', () => {
     }
     await agent.stop();
   });
-
-  it('are none where the address is empty', async () => {
-    await using node = await createNode();
-    const agent = node.start('--metrics-bind-address=', '--resync-interval=100ms', '--v=3');
-    await agent.logged(/"reason":"resync"/);
-    assert.doesNotMatch(agent.log(), /http:/);
-    await agent.stop();
-  });
 });

@@ -41,29 +41,6 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     await agent.stop();
   });
 
-  for (const backend of ['iptables', 'nftables'] as const)
-    it(`at a start on a node with rules in ${backend} changes nothing, and waits for a valid one`, async () => {
-      await using node = await createNode();
-      const volume = await node.volume(inside('10.1.0.0/16'));
-      assert.equal((await node.agent('--once', `--backend=${backend}`)).code, 0);
-      const before = await rulesOf(node);
-      await volume.swap(INVALID);
-      const agent = node.start(...KEEP, `--backend=${backend}`);
-      await agent.logged(/1 error in the config; the rules on this node do not change/);
-      // It takes the lock after the reading, and serves after that.
-      await agent.logged(/metrics, probes and status on/);
-      assert.equal((await node.agent('cleanup')).code, 1, 'the agent holds the lock');
-      await answers(node, '/readyz', /^503 \[-\] config: /);
-      await answers(node, '/metrics', /^ip_masq_agent_build_info\{.*dataplane=""\} 1$/m);
-      assert.equal(await rulesOf(node), before);
-      await volume.swap(inside('10.2.0.0/16'));
-      await agent.logged(/\+ (?:-d|element) 10\.2\.0\.0\/16/);
-      await answers(node, '/readyz', /^200 ok\n/);
-      const labels = new RegExp(`_build_info\\{.*dataplane="${backend}.*"\\} 1$`, 'm');
-      await answers(node, '/metrics', labels);
-      await agent.stop();
-    });
-
   it('at a start ends the agent with --once only', async () => {
     await using node = await createNode();
     const volume = await node.volume(inside('10.1.0.0/16'));
@@ -74,23 +51,6 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     assert.match(once.stderr, /"level":"fatal".*1 error in the config; the rules on this node do not change/);
     const agent = node.start(...KEEP);
     await agent.logged(/the rules on this node do not change/);
-    await agent.stop();
-  });
-
-  it('that is a broken volume never becomes an empty one, whose defaults would replace the rules', async () => {
-    await using node = await createNode();
-    const volume = await node.volume(inside('10.1.0.0/16'));
-    assert.equal((await node.agent('--once')).code, 0);
-    const before = await rulesOf(node);
-    await node.box.run('sh', ['-c', `cd ${node.configDir} && rm -rf ..2* && ls -A`]);
-    const agent = node.start('--on-invalid-config=keep', '--resync-interval=200ms');
-    await agent.logged(/the rules on this node do not change/);
-    await volume.loseData();
-    await node.box.run('rm', ['-f', `${node.configDir}/ip-masq-a`]);
-    await agent.logged(/\.\.data is gone from/);
-    assert.equal(await rulesOf(node), before);
-    await volume.swap(inside('10.2.0.0/16'));
-    await agent.logged(/\+ -d 10\.2\.0\.0\/16/);
     await agent.stop();
   });
 });

@@ -7,7 +7,7 @@ import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
 import { setInUse, unnumbered } from '../lab/own-sets.ts';
-import { answers, BINARY, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
+import { answers, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 
@@ -77,16 +77,6 @@ describe('a fault of the node', () => {
       async () => (await node.iptables('-S', 'POSTROUTING')).includes('IP-MASQ-AGENT'),
       () => `the jump; the log is ${agent.log()}`,
     );
-    await agent.stop();
-  });
-
-  it('that an address to listen on is not there yet is outlived', async () => {
-    await using node = await faultyNode(RUN);
-    await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
-    const agent = node.start(...NFT, '--scrape-bind-address=[fd00::1]:9615');
-    await agent.logged(/"warn".*cannot listen on \[fd00::1\]/);
-    await node.run('ip', 'address', 'add', 'fd00::1/128', 'dev', 'lo', 'nodad');
-    await agent.logged(/metrics on http/);
     await agent.stop();
   });
 
@@ -164,7 +154,7 @@ describe('more than the agent writes', () => {
     ],
   ] as const)
     it(`in its table is replaced without being read: ${what}`, async () => {
-      await using node = await createNode(process.env['OLD'] ?? BINARY);
+      await using node = await createNode();
       await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
       const once = () => node.agent('--once', NFTABLES, '--cidr-limit-max=1', '--cidr-limit=1');
       assert.equal((await once()).code, 0);
@@ -193,7 +183,7 @@ describe('more than the agent writes', () => {
       skip: WHY_NO_CGROUP,
     }, async (t) => {
       await using cgroup = await memoryCgroup(64 * 2 ** 20);
-      await using node = await createNode(process.env['OLD'] ?? BINARY, cgroup);
+      await using node = await createNode(undefined, cgroup);
       await node.volume({ 'ip-masq-a': inside('10.0.0.0/8') });
       const args = [`--iptables-mode=${mode}`, '--backend=iptables', '--sync-timeout=60s'];
       assert.equal((await node.agent('--once', ...args)).code, 0);

@@ -127,38 +127,6 @@ describe('a config file that vanishes', () => {
     await second.stop();
   });
 
-  it('leaves nothing behind if it said nothing', async () => {
-    await using node = await createNode();
-    const volume = await node.volume(TWO);
-    const agent = node.start(SERVED);
-    await agent.logged(/metrics, probes and status on/);
-    await volume.swap({ ...VALID, 'ip-masq-b': '{}' });
-    await agent.logged(/- -d 10\.3\.0\.0\/16/);
-    assert.match(await node.metrics(), /config_file_info\{file="ip-masq-b"\} 0/);
-    await volume.swap(VALID);
-    await eventually(
-      async () => !/config_file_info\{file="ip-masq-b"\}/.test(await node.metrics()),
-      () => 'no word of it',
-    );
-    assert.match(await node.metrics(), /_vanished_config_files 0/);
-    assert.doesNotMatch(agent.log(), /gone/);
-    await agent.stop();
-  });
-
-  for (const [what, files, args] of [
-    ['with an empty file in its place', { ...VALID, 'ip-masq-b': '' }, []],
-    ['with --vanished-grace=0', VALID, ['--vanished-grace=0']],
-  ] as const)
-    it(`goes at once ${what}`, async () => {
-      await using node = await createNode();
-      const volume = await node.volume(TWO);
-      const agent = node.start(...args, SERVED);
-      await agent.logged(/metrics, probes and status on/);
-      await volume.swap(files);
-      await agent.logged(/- -d 10\.3\.0\.0\/16/);
-      await agent.stop();
-    });
-
   it('is an error at once if --require-file names it', async () => {
     await using node = await createNode();
     const volume = await node.volume(TWO);

@@ -194,7 +194,7 @@ export const faultyNode = (
 ): Promise<FaultyNode> =>
   owning(async (stack) => {
     const { path: scratch } = stack.use(await temporaryDirectory());
-    const files = { agent: `AGENT=${process.env['OLD'] ?? BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
+    const files = { agent: `AGENT=${BINARY} PATH=$DIR:$PATH\n${script}`, ...programs };
     for (const [name, text] of Object.entries(files)) {
       await writeFile(join(scratch, name), `#!/bin/sh\nDIR=${scratch}\n${text}\n`);
       await chmod(join(scratch, name), 0o755);

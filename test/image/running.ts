@@ -102,35 +102,6 @@ export function running(get: () => ImageLab): void {
     });
   }
 
-  it('runs the commands that people type into the pod, with its flags and within its memory', async () => {
-    await using agent = await get().start(BEFORE, '--enable-ipv6', '--backend=nftables');
-    await ready(agent);
-    const exec = (...words: string[]) => get().docker.run('exec', agent.id, 'ip-masq-agent', ...words);
-
-    const explained = await exec('explain', '--live', '10.1.2.3', '203.0.113.9');
-    assert.equal(explained.code, 0, explained.stderr);
-    assert.match(explained.stdout, /^10\.1\.2\.3: .*ip-masq-cloud:1:22/);
-    assert.match(explained.stdout, /^203\.0\.113\.9: .*no entry/m);
-    const diff = await exec('diff');
-    assert.equal(diff.code, 0, diff.stdout + diff.stderr);
-    const doctor = await exec('doctor');
-    assert.equal(doctor.code, 0, doctor.stdout + doctor.stderr);
-    assert.match(doctor.stderr, /flags of the running agent, .*--enable-ipv6=true/);
-    const cleanup = await exec('cleanup');
-    assert.equal(cleanup.code, 1, cleanup.stdout + cleanup.stderr);
-    assert.match((await exec('version')).stdout, /^ip-masq-agent /);
-
-    assert.equal(await stop(agent), '0 false');
-  });
-
-  it('ends with code 3 on a bad config, says why where kubelet reads it, and touches no rule', async () => {
-    const before = await listing(DATAPLANES['iptables in nft mode'].listings);
-    await using agent = await get().start({ 'ip-masq-operator': 'nonMasqueradeCIDRs: [10.0.0.1/8]\n' });
-    assert.equal(await agent.exitCode(), 3);
-    assert.match(await readFile(agent.terminationMessage, 'utf8'), /ip-masq-operator:1:22: .*10\.0\.0\.0\/8/);
-    assert.equal(await listing(DATAPLANES['iptables in nft mode'].listings), before);
-  });
-
   it('ends with code 3 if no config directory is mounted, instead of taking its defaults', async () => {
     const { code, stderr } = await get().docker.run('run', '--rm', '--network=host', get().image);
     assert.equal(code, 3);

@@ -182,30 +182,6 @@ for (const [kind, family] of LABS.filter(([, family]) => FAMILIES.includes(famil
         assert.doesNotMatch(await lab.listing(), /IP-MASQ-AGENT-FROM/);
       });
     }
-
-    it('are removed while foreign rules lead to both chains, which stay, empty, until those rules are deleted', async () => {
-      await using lab = await createLab(kind, family);
-      const { tool, dataplane } = lab;
-      await settle(dataplane, lab.limited);
-      const foreign = [`THEIRS -p tcp -j ${CHAIN}`, `POSTROUTING -p udp -j ${second}`];
-      await lab.sh(`${tool} -N THEIRS; ${foreign.map((rule) => `${tool} -A ${rule}`).join('; ')}`);
-      for (const _ of [1, 2]) {
-        const { rules = [], undeletable } = await removeRules(dataplane, family, RETRY);
-        const [first = '', another = '', ...more] = undeletable;
-        assert.match(first, KEPT(CHAIN));
-        assert.match(another, KEPT(second));
-        assert.deepEqual(more, []);
-        assert.equal(rules.length > 0, _ === 1);
-        assert.equal(
-          await lab.sh(`${tool} -S ${CHAIN}; ${tool} -S ${second}`),
-          `-N ${CHAIN}\n-N ${second}\n`,
-        );
-      }
-      assert.equal(await lab.sh(`${tool} -S POSTROUTING`), `-P POSTROUTING ACCEPT\n-A ${foreign[1]}\n`);
-      await lab.sh(foreign.map((rule) => `${tool} -D ${rule}`).join('; '));
-      await remove(dataplane, family);
-      assert.doesNotMatch(await lab.listing(), /IP-MASQ/);
-    });
   });
 }
 

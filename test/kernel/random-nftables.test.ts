@@ -59,7 +59,7 @@ for (const { family, kind } of FAMILY_KINDS) {
             assert.deepEqual({ state, verdict }, { state: 'applied', verdict: expected });
           }
         }),
-        { numRuns: 20 * RUNS },
+        { numRuns: 12 * RUNS },
       );
     });
 
@@ -88,7 +88,7 @@ for (const { family, kind } of FAMILY_KINDS) {
           }
           assert.deepEqual(await node.listed(), await fresh.listed());
         }),
-        { numRuns: 20 * RUNS },
+        { numRuns: 12 * RUNS },
       );
       test.diagnostic(`${tried} edits, of which ${refused} changed nothing`);
     });

@@ -6,7 +6,7 @@ import { succeed } from '../lab/run.ts';
 import { type Streams, startStreams } from '../lab/stream.ts';
 import { configOf, createPacketLab, DATAPLANES, NO_LAB, openDataplane, remove, sync } from './support.ts';
 
-const SYNCS = 50;
+const SYNCS = 20;
 
 /** The verdict on these changes with every config that is `configText` of the next number. */
 const CHANGING = ['10.20.0.1', '10.30.0.1', 'fd00:20::1', 'fd00:30::1'];

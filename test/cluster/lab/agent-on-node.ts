@@ -17,14 +17,9 @@ export async function agentOn({ agent }: Lab, { name }: LabNode): Promise<AgentP
   return (await agent.pods()).find(({ node }) => node === name) ?? assert.fail(`no agent on ${name}`);
 }
 
-/** What the agent on the node answers. */
-export function pageOn({ cluster }: Lab, { host }: LabNode, path: '/metrics' | '/readyz') {
-  return host.ask('fetch', { url: statusUrl(cluster, path) });
-}
-
 /** The dataplane that the agent uses: a label of `ip_masq_agent_build_info`. */
-export async function dataplaneOn(lab: Lab, node: LabNode): Promise<string | undefined> {
-  const { body } = await pageOn(lab, node, '/metrics');
+export async function dataplaneOn({ cluster }: Lab, { host }: LabNode): Promise<string | undefined> {
+  const { body } = await host.ask('fetch', { url: statusUrl(cluster, '/metrics') });
   return /_build_info\{.*dataplane="(\w+)[^"]*"\}/.exec(body)?.[1];
 }
 

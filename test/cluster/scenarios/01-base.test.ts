@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { DUAL_STACK } from '../lab/agent.ts';
-import { dataplaneOn, pageOn } from '../lab/agent-on-node.ts';
+import { dataplaneOn } from '../lab/agent-on-node.ts';
 import {
   addressIn,
   configFileText,
@@ -15,7 +14,6 @@ import { type Lab, type LabNode, scenario } from '../lab/scenario.ts';
 import { until } from '../lab/wait.ts';
 
 const MIB = 2 ** 20;
-const PAGE = new URL('../../../docs/reference.md', import.meta.url);
 
 /** What the container sees of itself. The image has no other program that could tell. */
 const LOOK_INSIDE = `
@@ -43,7 +41,6 @@ scenario('the base rolls out with the rights it declares, and packets do what it
 
   for (const node of nodes) {
     await hasDeclaredRights(lab, node);
-    await hasDocumentedMetrics(lab, node);
     assert.equal(await dataplaneOn(lab, node), cluster.proxyMode);
     await staysSmall(lab, node);
   }
@@ -73,21 +70,6 @@ async function hasDeclaredRights({ agent }: Lab, { name }: LabNode): Promise<voi
     written: 'EROFS',
     token: false,
   });
-}
-
-async function hasDocumentedMetrics(lab: Lab, node: LabNode): Promise<void> {
-  const documented = [...(await readFile(PAGE, 'utf8')).matchAll(/^\| `(ip_masq_agent_\w+)` \|/gm)];
-  assert.ok(documented.length > 20);
-  const { status, body } = await pageOn(lab, node, '/metrics');
-  assert.equal(status, 200);
-  const missing = documented
-    .filter(([, name]) => !body.includes(`\n# TYPE ${name} `))
-    .map(([, name]) => name);
-  assert.deepEqual(missing, [], body);
-  // The overlay for both families has one config file more.
-  const configFiles = lab.cluster.families.length > 1 ? 2 : 1;
-  for (const series of ['config_valid 1', `config_files ${configFiles}`, 'netlink_active 1'])
-    assert.match(body, new RegExp(`^ip_masq_agent_${series}$`, 'm'));
 }
 
 interface Summary {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import type { AgentPod } from '../lab/agent.ts';
-import { pageOn } from '../lab/agent-on-node.ts';
 import { isIPv6Alone } from '../lab/cluster.ts';
 import { debugOn } from '../lab/debug.ts';
 import { kubectlCommands, pageText, sectionOf } from '../lab/documentation.ts';
@@ -14,7 +13,6 @@ import {
   untilPackets,
 } from '../lab/packets.ts';
 import { type Lab, scenario } from '../lab/scenario.ts';
-import { until } from '../lab/wait.ts';
 
 /** One way to break the config files. */
 interface Mistake {
@@ -76,51 +74,6 @@ scenario('a mistake ends the agents and changes no packet, and its repair brings
     );
   }
 });
-
-scenario(
-  'with keep, a mistake makes the agents not ready; a container that is killed meanwhile changes no packet',
-  async (lab) => {
-    const { agent, nodes } = lab;
-    const configFiles = good(lab);
-    await agent.deploy({ args: [...args(lab), '--on-invalid-config=keep'], configFiles });
-    await untilPackets(lab, PODS_INSIDE);
-    const [one] = nodes;
-    const before = await rulesOf(lab);
-    const [yaml] = MISTAKES;
-    assert.ok(yaml);
-
-    const broken = performance.now();
-    await yaml.make(lab);
-    for (const node of nodes)
-      await until(`${node.name} to say why at /readyz`, () => pageOn(lab, node, '/readyz'), says(yaml.said));
-    lab.measured('keep: reason in /readyz', `after ${seconds(performance.now() - broken)}`);
-    const kept = await agent.podsAre('not Ready, and not restarted', ({ isReady, container }) => {
-      return !isReady && container?.restartCount === 0 && container.state.running !== undefined;
-    });
-
-    const victim =
-      kept.find(({ node }) => node === one.name)?.container?.containerID ?? assert.fail('no container');
-    await one.kill(victim);
-    await until('the killed container to be back', agent.pods, (pods) =>
-      pods.some(({ node, container }) => {
-        return node === one.name && container?.restartCount === 1 && container.state.running !== undefined;
-      }),
-    );
-    await until(
-      'the new container to say why at /readyz',
-      () => pageOn(lab, one, '/readyz'),
-      says(yaml.said),
-    );
-    assert.deepEqual(await rulesOf(lab), before);
-    assert.deepEqual(await packets(lab), PODS_INSIDE);
-
-    const repaired = performance.now();
-    await repair(lab, configFiles);
-    await agent.podsAre('Ready', ({ isReady }) => isReady);
-    lab.measured('keep: Ready after the repair', `after ${seconds(performance.now() - repaired)}`);
-    assert.deepEqual(await rulesOf(lab), before);
-  },
-);
 
 /** What the documentation tells people to run while the container waits for its next start. */
 async function explainsInDebugPod(lab: Lab): Promise<void> {
@@ -197,11 +150,6 @@ function crashed({ container }: AgentPod, said: RegExp): boolean {
   const { state, lastState } = container ?? {};
   const end = lastState?.terminated;
   return state?.waiting?.reason === 'CrashLoopBackOff' && end?.exitCode === 3 && said.test(end.message ?? '');
-}
-
-function says(reason: RegExp) {
-  return ({ status, body }: { readonly status: number | undefined; readonly body: string }) =>
-    status === 503 && reason.test(body);
 }
 
 /** Networks of the ranges for benchmarks (RFC 2544, RFC 5180), which no cluster uses. */

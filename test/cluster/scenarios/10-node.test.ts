@@ -37,15 +37,6 @@ onNodes('a node loses all containers and rules, as when it reboots, and gets its
   }
 });
 
-onNodes('kube-proxy first: the agent takes its dataplane', async (lab) => {
-  await deploy(lab);
-  await keepsDataplane(lab);
-  for (const { name } of lab.nodes) {
-    const { code, stdout, stderr } = await lab.agent.exec(name, 'ip-masq-agent', 'doctor');
-    assert.equal(code, 0, stdout + stderr);
-  }
-});
-
 onNodes('the agent first: it takes iptables, and follows kube-proxy when that comes', async (lab) => {
   const { agent, cluster, kubectl, nodes } = lab;
   await deploy(lab);
