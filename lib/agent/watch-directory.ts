@@ -1,4 +1,4 @@
-import { existsSync, type FSWatcher, readlinkSync, statSync, watch } from 'node:fs';
+import { existsSync, type FSWatcher, readlinkSync, statSync, unwatchFile, watch, watchFile } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isConfigFileName } from '../config/config-file.ts';
 import { DATA_LINK } from '../config/read.ts';
@@ -8,7 +8,7 @@ import { errorCode, errorMessage } from '../text/error.ts';
 /** How long no file of a plain directory may change before all are read: there can be very many events, of one change each. */
 const QUIET_MS = 100;
 
-/** How often `..data` is read without an event: the kernel drops events of a queue that is full, as while the agent is stopped. */
+/** How often `..data` is compared without an event: the kernel drops events of a queue that is full, as while the agent is stopped. */
 const CHECK_MS = 5_000;
 
 /**
@@ -31,10 +31,12 @@ export function directoryWatch(
   let watched: string | undefined;
   /** Where `..data` led before the last reading. */
   let target: string | undefined;
-  const check = setInterval(() => {
+  const link = join(dir, DATA_LINK);
+  // libuv looks at what the link leads to. JavaScript runs only if that has changed.
+  watchFile(link, { interval: CHECK_MS, persistent: false }, () => {
     if (targetOf(dir) !== target) onChange();
-  }, CHECK_MS).unref();
-  signal.addEventListener('abort', () => clearInterval(check));
+  });
+  signal.addEventListener('abort', () => unwatchFile(link));
 
   const warn = (error: unknown): void => notices.warn(TOPIC, [failureOf(error)]);
   const open = (id: string): void => {

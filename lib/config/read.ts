@@ -174,11 +174,26 @@ function listVolume(dir: string, version: string): readonly CandidatePath[] {
  * least one more than are read, if there is one. 50,000 names cost 20 MB.
  */
 function listCandidates(dir: string): readonly CandidatePath[] {
-  const names = entriesOf(dir, CANDIDATE_PATTERNS, listOrRetry).map(({ name }) => name);
+  const names = matchingNames(dir);
   const first = (some: readonly string[]) => some.toSorted(byteOrder).slice(0, MAX_CONFIG_FILES + 1);
   const configFiles = first(names.filter(isConfigFileName));
   const nearMisses = first(names.filter((name) => !isConfigFileName(name)));
   return [...configFiles, ...nearMisses].map((name) => ({ name, path: join(dir, name) })).sort(byName);
+}
+
+/** The names that match, by all names: of the last volume version, and of the directory beside it. */
+const known = new Map<string, readonly string[]>();
+
+/** To match the same names again at each resync is most of what an idle agent does. */
+function matchingNames(dir: string): readonly string[] {
+  const entries = listOrRetry(dir);
+  const all = entries.map(({ name }) => name).join('/');
+  const before = known.get(all);
+  if (before !== undefined) return before;
+  const names = entriesOf(dir, CANDIDATE_PATTERNS, () => entries).map(({ name }) => name);
+  if (known.size > 1) known.clear();
+  known.set(all, names);
+  return names;
 }
 
 /** A directory that has gone since is no empty one, which would be a config without files. */

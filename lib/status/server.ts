@@ -65,7 +65,8 @@ function createLimitedServer({ routes, onError, patienceMs = LIMITS.patienceMs }
     maxHeaderSize: LIMITS.headers,
     requestTimeout: patienceMs,
     headersTimeout: patienceMs,
-    connectionsCheckingInterval: patienceMs / 2,
+    // Each check wakes an idle agent.
+    connectionsCheckingInterval: 3 * patienceMs,
   });
   // Node.js reads all requests of a packet at once.
   server.maxRequestsPerSocket = 1;
