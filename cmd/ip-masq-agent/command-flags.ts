@@ -118,5 +118,5 @@ export const RENDER_FLAGS = {
 
 export const CLEANUP_FLAGS = {
   force: flag(boolean, 'false', 'remove the rules even if an agent runs on this node'),
-  'dry-run': flag(boolean, 'false', 'only say what would be removed, also beside a running agent'),
+  'dry-run': flag(boolean, 'false', 'only say what would be removed, even while an agent runs'),
 } as const;

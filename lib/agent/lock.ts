@@ -54,7 +54,7 @@ export async function takeLock(
     const runs = `another agent already runs on this node: ${agentText(holder)}`;
     if (performance.now() >= deadline)
       throw new SystemError(
-        `${runs}, and did not end within ${formatDuration(timeoutMs)}; keep one agent on each node; beside a running agent use the commands diff, doctor and explain`,
+        `${runs}, and did not end within ${formatDuration(timeoutMs)}; keep one agent on each node; while it runs, use the commands diff, doctor and explain`,
       );
     if (!isAnnounced) log.warn(`${runs}; waiting up to ${formatDuration(timeoutMs)} for it to end`);
     await delay(PAUSE_MS, undefined, { signal });

@@ -38,6 +38,6 @@ export function describeKernelChange(before: KernelVerdicts, after: Policy): Ver
 /** What the rules of two dataplanes do together: it is only told if one of them has none. */
 export function together(a: KernelVerdicts, b: KernelVerdicts): KernelVerdicts {
   if (a.state !== 'applied' || b.state !== 'applied') return a.state === 'applied' ? a : b;
-  const kernelRule = 'rules of the agent in two places, of which any can masquerade';
+  const kernelRule = 'rules of the agent in two places, both of which can masquerade';
   return { state: 'applied', ...uniformVerdicts(a.family, { verdict: undefined, kernelRule }) };
 }

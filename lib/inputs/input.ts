@@ -119,8 +119,8 @@ export function sameNames(configFiles: readonly ConfigFile[]): readonly Problem[
       problem('same-name', {
         at: originIn(configFile, 0),
         other: originIn(before, 0),
-        message: `two config files are named ${printable(configFile.name)}, of which a volume can hold one`,
-        remedy: 'rename one; or, if they are meant for different nodes, check them one by one',
+        message: `two config files are named ${printable(configFile.name)}, but a volume can hold only one of that name`,
+        remedy: 'rename one; or, if they are for different nodes, check them one by one',
       }),
     ];
   });

@@ -75,7 +75,7 @@ export function masqueradedPodRoutes(
         ...truncated(some, SHOWN, ({ text }) => text),
         ...truncated(own, SHOWN, ({ prefix, origin }) => `masqueraded by ${withOrigin(prefix.text, origin)}`),
       ],
-      remedy: `list ${range.text}, or the whole range of pods that holds it, in nonMasqueradeCIDRs${instead} of the ConfigMap with ${configFile}; if this is meant, accept it: --accept-masqueraded=${range.text}`,
+      remedy: `list ${range.text}, or the whole range of pods that holds it, in nonMasqueradeCIDRs${instead} of the ConfigMap with ${configFile}; if this is intended, accept it: --accept-masqueraded=${range.text}`,
     };
   });
 }

@@ -87,7 +87,7 @@ describe('the agent on a node with routes to pods', () => {
     assert.deepEqual(more, []);
     assert.equal(
       warning?.['msg'],
-      'IPv4: 2 routes lead to pods in 10.244.0.0/22, which the config masquerades; list 10.244.0.0/22, or the whole range of pods that holds it, in nonMasqueradeCIDRs of the ConfigMap with ip-masq-operator; if this is meant, accept it: --accept-masqueraded=10.244.0.0/22',
+      'IPv4: 2 routes lead to pods in 10.244.0.0/22, which the config masquerades; list 10.244.0.0/22, or the whole range of pods that holds it, in nonMasqueradeCIDRs of the ConfigMap with ip-masq-operator; if this is intended, accept it: --accept-masqueraded=10.244.0.0/22',
     );
     assert.deepEqual(warning['routes'], ['10.244.1.0/24 dev cni0', '10.244.2.0/24 dev flannel.1']);
     await gaugeBecomes(node, agent, 'IPv4 2');

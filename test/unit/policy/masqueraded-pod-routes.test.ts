@@ -62,7 +62,7 @@ describe('pods that the config masquerades', () => {
         '… and 2 more',
       ],
       remedy:
-        'list 10.244.66.0/24, or the whole range of pods that holds it, in nonMasqueradeCIDRs of the ConfigMap with ip-masq-operator; if this is meant, accept it: --accept-masqueraded=10.244.66.0/24',
+        'list 10.244.66.0/24, or the whole range of pods that holds it, in nonMasqueradeCIDRs of the ConfigMap with ip-masq-operator; if this is intended, accept it: --accept-masqueraded=10.244.66.0/24',
     });
     const [other] = found({ 'ip-masq-own': 'nonMasqueradeCIDRs: []\n' }, ['10.244.1.0/24']);
     assert.match(other?.remedy ?? '', /ConfigMap with ip-masq-own;/);
