@@ -8,7 +8,11 @@ trap 'rm -rf "$work"' EXIT
 for cluster in prod-eu prod-us; do
   kubectl kustomize "fleet/$cluster" > "$work/all.yaml"
   # Each pool by itself, with the arguments of its DaemonSet.
-  ip-masq-agent check --quiet --strict --expect="ci/$cluster-assertions.txt" "$work/all.yaml" "clouds/$cluster.yaml"
+  ip-masq-agent check --strict --expect="ci/$cluster-assertions.txt" "$work/all.yaml" "clouds/$cluster.yaml" > "$work/report" || {
+    code=$?
+    cat "$work/report"
+    exit $code
+  }
   for pool in edge rest; do
     [ -d "$main/fleet/$cluster/$pool" ] || continue # it is new
     kubectl kustomize "$main/fleet/$cluster/$pool" > "$work/before.yaml"
