@@ -1,6 +1,6 @@
 /**
- * Bundles the agent. Run as a program it writes bin/ip-masq-agent for this machine, with its native module, and as .meta.json
- * hashes of its sources. Without the module, the agent goes on without it.
+ * Bundles the programs. Run as a program it writes bin/ip-masq-agent for this machine, with its native module, and bin/ip-masq-ranges;
+ * and as .meta.json hashes of their sources. Without the module, the agent goes on without it.
  * Usage: node build/bundle.ts VERSION
  */
 import { execFileSync } from 'node:child_process';
@@ -65,6 +65,8 @@ for (const name of ${JSON.stringify(Object.keys(process.getBuiltinModule(path) ?
 
 /** A bundle to write. */
 interface Bundle {
+  /** The name of a directory in cmd. If absent, the agent's. */
+  readonly program?: 'ip-masq-ranges';
   readonly version: string;
   readonly file: string;
   /** The interpreter in the first line of the program, with its arguments. */
@@ -77,7 +79,7 @@ interface Bundle {
   readonly commit?: string;
 }
 
-/** Writes the agent as an executable file, and as `.bundle` beside it what that loads. Returns esbuild's list of its parts. */
+/** Writes a program as an executable file, and as `.bundle` beside it what that loads. Returns esbuild's list of its parts. */
 export async function bundle(options: Bundle): Promise<Metafile> {
   const { file, interpreter, pack } = options;
   const { body, content, metafile } = await (pack === undefined ? wholly(options) : inParts(options, pack));
@@ -163,11 +165,11 @@ function partsOf({ outputs }: Metafile): (file: string) => string {
 }
 
 function compile(options: Bundle, how: BuildOptions, ...entries: readonly string[]) {
-  const { version, oldest = 'node24', commit = commitOfSources() } = options;
+  const { program = 'ip-masq-agent', version, oldest = 'node24', commit = commitOfSources() } = options;
   return build({
     ...how,
     absWorkingDir: root,
-    entryPoints: entries.map((name) => `cmd/ip-masq-agent/${name}.ts`),
+    entryPoints: entries.map((name) => `cmd/${program}/${name}.ts`),
     outdir: 'bin',
     write: false,
     bundle: true,
@@ -200,14 +202,21 @@ function commitOfSources(): string {
   }
 }
 
+/** So that tests of the program see whether it is of the sources as they are. */
+function writeSources(file: string, { inputs }: Metafile): void {
+  const sources = sourcesOf(root, Object.keys(inputs));
+  writeFileSync(`${file}.meta.json`, JSON.stringify({ sources }));
+}
+
 if (import.meta.main) {
   const [version = 'unknown'] = process.argv.slice(2);
   const file = join(root, 'bin/ip-masq-agent');
   // The Node.js that builds is the one that the lockfile pins.
   const interpreter = interpreterLine(process.execPath);
   const metafile = await bundle({ version, file, interpreter, pack: withCompiledCode });
-  const sources = sourcesOf(root, Object.keys(metafile.inputs));
-  writeFileSync(`${file}.meta.json`, JSON.stringify({ sources }));
+  writeSources(file, metafile);
+  const other = join(root, 'bin/ip-masq-ranges');
+  writeSources(other, await bundle({ program: 'ip-masq-ranges', version, file: other, interpreter }));
   const native = join(root, nativeModule(process.arch));
   if (existsSync(native)) copyFileSync(native, join(dirname(file), 'koffi.node'));
 }

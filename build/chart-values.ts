@@ -67,6 +67,7 @@ const OBJECTS = {
     relabelings: LIST,
     metricRelabelings: LIST,
   }),
+  ranges: closed({ args: { type: 'array', items: TEXT } }),
   prometheusRule: closed({
     labels: TEXTS,
     interval: TEXT,

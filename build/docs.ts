@@ -7,9 +7,12 @@ import { COMMANDS } from '../cmd/ip-masq-agent/commands.ts';
 import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
 import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
+import { OWN_FLAGS } from '../cmd/ip-masq-ranges/flags.ts';
 import { CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, KEYS, type KeyKind } from '../lib/config/keys.ts';
 import { CONFLICT_KINDS, KINDS, type ProblemKind } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
+import { REASONS } from '../lib/ranges/decide.ts';
+import { METRICS as RANGES_METRICS } from '../lib/ranges/metrics.ts';
 import { METRIC_PREFIX, METRICS, Metrics } from '../lib/status/metrics.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
@@ -55,9 +58,12 @@ export function generatedFiles(): Readonly<Record<string, string>> {
 /** What the chart takes from other examples: a copy of its directory works, and Helm says nothing about links. */
 function copiesInChart(files: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const readiness = ['policy.yaml', 'reporter.yaml', 'rule.yaml'].map((name) => `node-readiness/${name}`);
+  const ranges = ['rbac.yaml', 'deployment.yaml'].map((name) => `ranges/${name}`);
   const all = {
     ...files,
-    ...Object.fromEntries(readiness.map((path) => [path, read(`examples/kubernetes/components/${path}`)])),
+    ...Object.fromEntries(
+      [...readiness, ...ranges].map((path) => [path, read(`examples/kubernetes/components/${path}`)]),
+    ),
   };
   return Object.fromEntries(
     Object.entries(all).map(([path, text]) => [`examples/helm/ip-masq-agent/files/${path}`, text]),
@@ -142,6 +148,20 @@ function generatedTables(): Readonly<Record<string, string>> {
       ),
     ),
     flags: table(['flag', 'value', 'default', 'meaning'], Object.entries(FLAGS).map(flagCells)),
+    'flags of ranges': table(
+      ['flag', 'value', 'default', 'meaning'],
+      Object.entries(OWN_FLAGS).map(flagCells),
+    ),
+    'metrics of ranges': table(
+      ['metric', 'type', 'labels', 'meaning'],
+      Object.entries(RANGES_METRICS).map(([name, [type, label, help]]) => {
+        return [`\`ip_masq_ranges_${name}\``, type, label && `\`${label}\``, help];
+      }),
+    ),
+    reasons: table(
+      ['reason', 'why nothing is written'],
+      Object.entries(REASONS).map(([reason, meaning]) => [`\`${reason}\``, meaning]),
+    ),
     'exit codes': table(['exit code', 'meaning'], Object.entries(EXIT_MEANING)),
     conflicts: kindTable(Object.entries(CONFLICT_KINDS)),
     problems: kindTable(Object.entries(KINDS).filter(([kind]) => !(kind in CONFLICT_KINDS))),

@@ -1,5 +1,5 @@
 /**
- * Writes what is the agent's own in the image to OUT, for Dockerfile.in: below `agent` what a new version changes, below `node` the
+ * Writes what is the project's own in the image to OUT, for Dockerfile.in: below `agent` what a new version changes, below `node` the
  * native module. PACKAGES is where the npm packages of the image's CPU are installed.
  * Usage: node build/image.ts VERSION COMMIT PACKAGES OUT
  */
@@ -18,10 +18,16 @@ copyFileSync(native, made('node/usr/lib/ip-masq-agent/koffi.node'));
 const file = made('agent/usr/lib/ip-masq-agent/ip-masq-agent');
 const metafile = await bundle({ version, commit, file, interpreter: '/usr/bin/node', pack: packedTexts });
 symlinkSync('../lib/ip-masq-agent/ip-masq-agent', made('agent/usr/bin/ip-masq-agent'));
+const program = 'ip-masq-ranges';
+const otherFile = made(`agent/usr/lib/${program}/${program}`);
+const other = await bundle({ program, version, commit, file: otherFile, interpreter: '/usr/bin/node' });
+symlinkSync(`../lib/${program}/${program}`, made(`agent/usr/bin/${program}`));
 copyFileSync('LICENSE', made('agent/usr/share/doc/ip-masq-agent/LICENSE'));
 // The native module's package has no text of its licence.
 const licences = [
-  licencesText([...bundledPackages(metafile), dirname(dirname(native))]),
+  licencesText([
+    ...new Set([...bundledPackages(metafile), ...bundledPackages(other), dirname(dirname(native))]),
+  ]),
   readFileSync(join(import.meta.dirname, 'koffi-licence.txt'), 'utf8'),
 ];
 writeFileSync(made('agent/usr/share/doc/ip-masq-agent/THIRD-PARTY-LICENCES'), licences.join('\n'));

@@ -141,7 +141,7 @@ export const grace: FlagKind<number> = {
 };
 
 /** Items separated by commas; an empty text means none. A flag that is given again adds to the others, so that no assertion is lost. */
-function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKind<readonly Item[]> {
+export function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKind<readonly Item[]> {
   return {
     placeholder,
     repeats: true,

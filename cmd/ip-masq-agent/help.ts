@@ -1,11 +1,8 @@
 import { type Args, type Command, type Commands, commandNamed } from './command.ts';
 import { EXIT, EXIT_MEANING } from './exit.ts';
-import { type Flag, type FlagTable, spellings } from './flag-table.ts';
+import { flagLines, wrap } from './flag-help.ts';
 import { FLAGS } from './flags.ts';
-import { isTerminal, print, STDOUT } from './print.ts';
-
-/** Columns of the help where standard output is not a terminal. */
-const WIDTH = 100;
+import { print } from './print.ts';
 
 export async function help({ operands: [topic] }: Args, commands: Commands): Promise<number> {
   print(topic === undefined ? helpText(commands) : commandHelp(topic, commandNamed(topic, commands)));
@@ -73,30 +70,4 @@ function exampleLines(examples: Command['examples']): string {
     ([line, meaning]) => `  ip-masq-agent ${line}\n${wrap('      ', meaning)}`,
   );
   return ['Examples:', ...lines].join('\n');
-}
-
-function flagLines(table: FlagTable): string {
-  return Object.entries(table).map(flagHelp).join('\n');
-}
-
-function flagHelp([name, flag]: [string, Flag<unknown>]): string {
-  const { kind, default: preset, help } = flag;
-  const optional = kind.orElse === undefined ? '' : `[=${kind.orElse}]`;
-  const value = kind.placeholder === '' ? optional : `=${kind.placeholder}`;
-  const suffix =
-    preset === '' || (kind.placeholder === '' && preset === 'false') ? '' : ` (default ${preset})`;
-  return `  ${spellings(name, flag).join(', ')}${value}\n${wrap('      ', `${help}${suffix}`)}`;
-}
-
-/** The text in lines that fit a terminal. The first begins with the head, the others with as many spaces. */
-function wrap(head: string, text: string): string {
-  const width = (isTerminal(STDOUT) && process.stdout.columns) || WIDTH;
-  const lines: string[] = [];
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1);
-    if (line === undefined || line.length + word.length >= width)
-      lines.push((line === undefined ? head : ' '.repeat(head.length)) + word);
-    else lines[lines.length - 1] = `${line} ${word}`;
-  }
-  return lines.join('\n');
 }

@@ -5,6 +5,7 @@ import { UsageError } from './exit.ts';
 import { boolean } from './flag-kinds.ts';
 import { type Flag, type FlagTexts, flag, flagValues } from './flag-table.ts';
 import { FLAGS, IGNORED_FLAGS } from './flags.ts';
+import { flagTextsOf, type KnownFlags, splitArgs } from './split-args.ts';
 
 export interface ParsedArgs extends CommandLine {
   /** `run` if the command line names none. */
@@ -30,6 +31,16 @@ const ASKED_FLAGS = {
   version: flag(boolean, 'false', ''),
 } as const;
 
+const KNOWN: KnownFlags = {
+  flags: ALL_FLAGS,
+  letters: LETTERS,
+  takesValue(name) {
+    if (Object.hasOwn(ASKED_FLAGS, name)) return false;
+    const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
+    return kind && kind === 'value';
+  },
+};
+
 /**
  * Reads a command line as Go's flag package does: one dash or two, `=value` or the next word, a boolean
  * without value. Unlike in Go, flags may follow the command, and some collect the values of all times they are given.
@@ -38,12 +49,7 @@ const ASKED_FLAGS = {
  */
 export function parseArgs(argv: readonly string[]): ParsedArgs {
   const { command, operands, flags } = divide(argv);
-  const flagTexts = new Map<string, readonly string[]>();
-  for (const given of flags) {
-    const { name } = given;
-    const before = ALL_FLAGS.get(name)?.kind.repeats ? flagTexts.get(name) : undefined;
-    flagTexts.set(name, [...(before ?? []), checkedText(given)]);
-  }
+  const flagTexts = flagTextsOf(flags, KNOWN);
   const { h, help, version } = flagValues(ASKED_FLAGS, flagTexts);
   if (help || h) commandNamed(command, COMMANDS);
   else if (!version) checkCommandLine(command, operands, flagTexts);
@@ -61,48 +67,9 @@ export function keepsRunning(argv: readonly string[]): boolean {
 
 /** The command, the operands and the flags, right or wrong. */
 function divide(argv: readonly string[]) {
-  const words: string[] = [];
-  const flags: GivenFlag[] = [];
-  const rest = [...argv];
-  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    if (word === '--') words.push(...rest.splice(0));
-    else if (word === '-' || !word.startsWith('-')) words.push(word);
-    else flags.push(givenFlag(word, rest));
-  }
+  const { words, flags } = splitArgs(argv, KNOWN);
   const [command = 'run', ...operands] = words;
   return { command, operands, flags };
-}
-
-type GivenFlag = ReturnType<typeof givenFlag>;
-
-/**
- * A flag as a command line gives it, right or wrong. Its name is empty if the word cannot be a flag.
- *
- * @param rest the words that follow; the text of the flag is taken from them if it needs one and has none of its own
- */
-function givenFlag(word: string, rest: string[]) {
-  const [, given = '', inline] = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(word) ?? [];
-  const name = LETTERS.get(given) ?? given;
-  const text = inline ?? (takesValue(name) ? rest.shift() : 'true');
-  return { word, name, text };
-}
-
-function checkedText({ word, name, text }: GivenFlag): string {
-  if (name === '') throw new UsageError(`${quote(word)} is not a flag`);
-  const takes = takesValue(name);
-  if (takes === undefined) throw new UsageError(`unknown flag ${quote(`--${name}`)}: see --help`);
-  if (text === undefined || (ALL_FLAGS.get(name)?.kind.needsText && text === ''))
-    throw new UsageError(`--${name} needs a value`);
-  return text;
-}
-
-/** Undefined if there is no such flag. */
-function takesValue(name: string): boolean | undefined {
-  const flag = ALL_FLAGS.get(name);
-  if (flag !== undefined) return flag.kind.placeholder !== '';
-  if (Object.hasOwn(ASKED_FLAGS, name)) return false;
-  const kind = IGNORED_FLAGS.get(name.replaceAll('-', '_'));
-  return kind && kind === 'value';
 }
 
 function checkCommandLine(name: string, operands: readonly string[], flagTexts: FlagTexts): void {

@@ -3,8 +3,11 @@ import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitorin
 import { ValidatingAdmissionPolicy } from 'kubernetes-models/admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy';
 import { ValidatingAdmissionPolicyBinding } from 'kubernetes-models/admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding';
 import { DaemonSet } from 'kubernetes-models/apps/v1/DaemonSet';
+import { Deployment } from 'kubernetes-models/apps/v1/Deployment';
 import { ClusterRole } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRole';
 import { ClusterRoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRoleBinding';
+import { Role } from 'kubernetes-models/rbac.authorization.k8s.io/v1/Role';
+import { RoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/RoleBinding';
 import { ConfigMap } from 'kubernetes-models/v1/ConfigMap';
 import { ServiceAccount } from 'kubernetes-models/v1/ServiceAccount';
 
@@ -13,8 +16,11 @@ const MODELS = [
   ClusterRoleBinding,
   ConfigMap,
   DaemonSet,
+  Deployment,
   PodMonitor,
   PrometheusRule,
+  Role,
+  RoleBinding,
   ServiceAccount,
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,

@@ -260,4 +260,13 @@ export const ALERT_CASES: readonly AlertCase[] = [
     },
     firing: { 24: [], 40: [] },
   },
+  {
+    name: 'ip-masq-ranges that stops writing',
+    series: {
+      ...TWO,
+      [series('ip_masq_ranges_writing_stopped', { ...OURS, reason: 'conflict' })]: ALWAYS(1),
+      [series('ip_masq_ranges_writing_stopped', { ...OURS, reason: 'too-many' })]: ALWAYS(0),
+    },
+    firing: { 14: [], 16: [{ alert: 'IpMasqRangesStopped', labels: OURS, value: 1, names: '' }] },
+  },
 ];

@@ -10,6 +10,7 @@ import {
   RENDER_FLAGS,
 } from '../../cmd/ip-masq-agent/command-flags.ts';
 import { FLAGS } from '../../cmd/ip-masq-agent/flags.ts';
+import { OWN_FLAGS } from '../../cmd/ip-masq-ranges/flags.ts';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 
@@ -64,7 +65,7 @@ const reaches = files.flatMap((file) => reachesOf(file, readFileSync(join(ROOT, 
 /** Those from one folder to another. */
 const between = imports.flatMap((one) => {
   const [own, other] = [folderOf(one.file), folderOf(one.from)];
-  if (own === undefined || own === 'cmd' || other === undefined) return [];
+  if (own === undefined || own === 'cmd/ip-masq-agent' || other === undefined) return [];
   return areRelated(own, other) ? [] : [{ ...one, own, other }];
 });
 const rows = rowsOf(readFileSync(join(ROOT, '.github/CONTRIBUTING.md'), 'utf8'));
@@ -138,7 +139,8 @@ describe('the code', () => {
     .join('');
 
   it('reads every flag', () => {
-    const flags = [FLAGS, CHECK_FLAGS, RENDER_FLAGS, EXPLAIN_FLAGS, CLEANUP_FLAGS].flatMap(Object.keys);
+    const tables = [FLAGS, OWN_FLAGS, CHECK_FLAGS, RENDER_FLAGS, EXPLAIN_FLAGS, CLEANUP_FLAGS];
+    const flags = tables.flatMap(Object.keys);
     for (const name of flags) {
       const asWord = `flags\\.${name}\\b|\\b${name}\\b[^}]*\\} = flags|flags: \\{[^}]*\\b${name}\\b`;
       assert.match(uses, new RegExp(name.includes('-') ? `'${name}'` : asWord), name);
@@ -251,10 +253,10 @@ function withoutComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
 }
 
-/** `cmd`, or the folder in lib with its subfolder; undefined for what is not the project's. */
+/** `cmd` with the program, or the folder in lib with its subfolder; undefined for what is not the project's. */
 function folderOf(path: string): string | undefined {
   const [top, ...folders] = path.split('/').slice(0, -1);
-  if (top === 'cmd') return 'cmd';
+  if (top === 'cmd') return `cmd/${folders[0]}`;
   return top === 'lib' ? folders.join('/') : undefined;
 }
 

@@ -18,7 +18,7 @@ const SUFFIXES = /_(bucket|count|sum)$/;
 
 describe('the alerts of examples/prometheus', () => {
   it('have a section of the runbook each, in the same order, with a command or where to read on', () => {
-    const found = [...RUNBOOK.matchAll(/^## (IpMasqAgent\w+)\n(.*?)(?=^## |(?![\s\S]))/gms)];
+    const found = [...RUNBOOK.matchAll(/^## (IpMasq(?:Agent|Ranges)\w+)\n(.*?)(?=^## |(?![\s\S]))/gms)];
     assert.deepEqual(
       found.map(([, title]) => title),
       NAMES,

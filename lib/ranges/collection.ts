@@ -1,0 +1,115 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { errorMessage } from '../text/error.ts';
+import { type Api, ApiError } from './api.ts';
+import type { KubeObject } from './claims.ts';
+
+/** Objects of an answer: a Node of kubelet has 15 KB, most of it names of images. */
+const PAGE = '250';
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 60_000;
+
+interface List {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
+  readonly items: readonly KubeObject[];
+}
+
+/** What to read, and what to keep of it. */
+export interface Listing<Kept> {
+  readonly path: string;
+  /** Reads only the object of this name. */
+  readonly name?: string;
+  /** @throws {SystemError} if the object cannot be understood */
+  readonly keep: (object: KubeObject) => Kept;
+}
+
+/** The objects of one kind: a listing, then a watch of its changes, and all anew if the watch fails. */
+export class Collection<Kept> {
+  readonly #api: Api;
+  readonly #listing: Listing<Kept>;
+  readonly #query: Readonly<Record<string, string>>;
+  #objects = new Map<string, Kept>();
+  /** The version up to which they are known; undefined if a listing is needed, empty if the API server does not know the kind. */
+  #version: string | undefined;
+  /** Why they are not known now: what is not complete, or not followed, must not decide. */
+  failure: string | undefined;
+
+  constructor(api: Api, listing: Listing<Kept>) {
+    this.#api = api;
+    this.#listing = listing;
+    this.#query = listing.name === undefined ? {} : { fieldSelector: `metadata.name=${listing.name}` };
+  }
+
+  get objects(): readonly Kept[] {
+    return [...this.#objects.values()];
+  }
+
+  /** Lists all, in pages; nothing is replaced before the last one. Tells a failure. */
+  async list(): Promise<void> {
+    const { path, keep } = this.#listing;
+    const found = new Map<string, Kept>();
+    let metadata: Partial<List['metadata']> = {};
+    try {
+      do {
+        const page = {
+          ...this.#query,
+          limit: PAGE,
+          ...(metadata.continue && { continue: metadata.continue }),
+        };
+        const list = (await this.#api.request('GET', path, page)) as List;
+        for (const item of list.items) found.set(keyOf(item), keep(item));
+        metadata = list.metadata;
+      } while (metadata.continue);
+    } catch (error) {
+      // Without its CRD, a kind has no objects.
+      const isUnknown = error instanceof ApiError && error.status === 404 && metadata.continue === undefined;
+      this.failure = errorMessage(error);
+      if (!isUnknown) return;
+    }
+    this.failure = undefined;
+    this.#objects = found;
+    this.#version = metadata.resourceVersion ?? '';
+  }
+
+  /** Follows the objects until the process ends. */
+  async follow(onChange: () => void): Promise<never> {
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(LONGEST_PAUSE_MS, 2 * pause)) {
+      if (this.#version === undefined) await this.list();
+      onChange();
+      if (this.#version !== undefined) {
+        pause = FIRST_PAUSE_MS;
+        await this.#watch(this.#version, onChange);
+      }
+      // Not all programs at once.
+      await delay(pause * (0.5 + Math.random()));
+    }
+  }
+
+  async #watch(resourceVersion: string, onChange: () => void): Promise<void> {
+    if (resourceVersion === '') {
+      await delay(LONGEST_PAUSE_MS);
+      this.#version = undefined;
+      return;
+    }
+    const query = { ...this.#query, resourceVersion };
+    try {
+      await this.#api.watch(this.#listing.path, query, (type, object) => {
+        this.#take(type, object as KubeObject);
+        if (type !== 'BOOKMARK') onChange();
+      });
+    } catch (error) {
+      this.#version = undefined;
+      this.failure = errorMessage(error);
+    }
+  }
+
+  #take(type: string, item: KubeObject): void {
+    // The API server no longer knows the version, or has another complaint, and ends the watch.
+    this.#version = type === 'ERROR' ? undefined : item.metadata.resourceVersion;
+    if (type === 'DELETED') this.#objects.delete(keyOf(item));
+    if (type === 'ADDED' || type === 'MODIFIED') this.#objects.set(keyOf(item), this.#listing.keep(item));
+  }
+}
+
+function keyOf({ metadata: { namespace, name } }: KubeObject): string {
+  return `${namespace}/${name}`;
+}
