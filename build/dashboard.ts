@@ -186,10 +186,11 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
     series(
       [8, 8],
       'Nodes by config file',
-      'How many nodes read each config file (a line that falls is a config file that vanishes), how many files are gone but still apply, and how many nodes do not keep the last valid config.',
+      'How many nodes read each config file (a line that falls is a config file that vanishes), how many files are gone but still apply, how many nodes wait for their time in a rollout window, and how many do not keep the last valid config.',
       {
         '{{file}}': orNone('file', `count by (file) (${m.config_file_info})`),
         'gone, but still apply': `sum(${m.vanished_config_files})`,
+        'a config is pending': `count(${m.pending_config_seconds}) or vector(0)`,
         'last valid config not kept': `count(${m.last_valid_config_kept} == 0) or vector(0)`,
       },
       STACKED_STEPS,

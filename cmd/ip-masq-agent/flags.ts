@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
 import { overlap, trafficText } from '../../lib/cidr/prefix.ts';
 import { OTHER_RESERVED_RANGES } from '../../lib/cidr/reserved.ts';
@@ -129,6 +130,11 @@ export const FLAGS = {
     '15m',
     'how long the last text of a config file that has vanished still applies, but at most until the agent restarts. A file that contained only {} leaves nothing behind. 0: the text no longer applies once the file has vanished',
   ),
+  'rollout-window': daemon(
+    grace,
+    '0',
+    'over how long a change of the config files that changes verdicts spreads over the nodes: each node applies it at a time of its own in this window, so that a mistake stops at the first nodes. It is applied at once if it goes back to the verdicts from before the last change, or if the node has no rules of the agent. SIGHUP applies it at once too. This needs --on-invalid-config=keep, and the name of the node in NODE_NAME or as host name. 0: each change is applied at once',
+  ),
   'accept-masqueraded': dataplane(
     cidrList,
     '',
@@ -196,12 +202,26 @@ export function checkTogether(flags: FlagValues): void {
     );
   if (!flags['enable-ipv4'] && !flags['enable-ipv6'])
     throw new UsageError('--enable-ipv4=false leaves no rules to keep: add --enable-ipv6');
+  const { 'rollout-window': window, 'on-invalid-config': onInvalid } = flags;
+  if (window > 0 && onInvalid !== 'keep')
+    throw new UsageError(
+      '--rollout-window needs an agent that stays while its config is invalid: add --on-invalid-config=keep',
+    );
+  if (window > 0 && nodeName() === '')
+    throw new UsageError(
+      '--rollout-window needs the name of the node: set NODE_NAME from spec.nodeName, or give the host a name',
+    );
   const { 'metrics-bind-address': metrics, 'scrape-bind-address': scrape } = flags;
   if (metrics !== '' && metrics === scrape)
     throw new UsageError(
       `--metrics-bind-address and --scrape-bind-address are both ${metrics}: use two addresses, or only one of the flags`,
     );
   checkAssertions(flags);
+}
+
+/** The name of the node, as the manifest says it, else the host; empty if neither does. */
+export function nodeName(): string {
+  return process.env['NODE_NAME'] || hostname();
 }
 
 function checkAssertions(flags: FlagValues): void {

@@ -1,26 +1,18 @@
 import { formatRemark } from '../config/problem.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
-import type { Notices } from '../log/notices.ts';
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
 import { addressRemarks } from './address-remarks.ts';
 import { logChange } from './log-changes.ts';
+import { configInTurn } from './next-config.ts';
 import { type FamilySync, familyAfter, outOfSyncAfter, verdictChanges } from './next-state.ts';
 import { missing } from './out-of-sync.ts';
 import { readConfig, restoredConfig } from './reading.ts';
 import { READS_CONFIG, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
-import { type RetryableError, type RetryOptions, retrying } from './retry.ts';
-import type { EarlierConfig, InvalidConfig, Knowledge, ValidConfig } from './state.ts';
-import { type AgentOptions, chooseDataplane, compile, noteBlocked, retryOptions } from './steps.ts';
+import { type RetryableError, retrying } from './retry.ts';
+import type { EarlierConfig, InvalidConfig, ValidConfig } from './state.ts';
+import { chooseDataplane, compile, type Loop, noteBlocked, type Running, retryOptions } from './steps.ts';
 import { Attempts } from './sync.ts';
-
-/** What the loop works with. */
-interface Loop {
-  readonly options: AgentOptions;
-  readonly agent: Knowledge;
-  readonly notices: Notices;
-  readonly signal: AbortSignal;
-}
 
 /** What a round has done. */
 export interface Round {
@@ -52,13 +44,6 @@ export async function* rounds(loop: Loop, reasons: Reasons): AsyncGenerator<Roun
   }
 }
 
-/** A round, as its steps see it. */
-interface Running extends Loop {
-  readonly trigger: Trigger;
-  /** How it waits for a busy kernel, until its deadline. */
-  readonly retry: RetryOptions & { readonly deadline: number };
-}
-
 async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
   const { options, agent } = loop;
   const retries: Round['retries'][number][] = [];
@@ -78,7 +63,7 @@ async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
     throw invalid.error;
   }
   const synced = valid
-    ? await sync(running, valid, options.reader.config.families).catch((error: unknown) => ({
+    ? await syncInTurn(running, valid).catch((error: unknown) => ({
         ...NOT_SYNCED,
         failure: noteBlocked(agent, loop.notices.log, error),
       }))
@@ -107,6 +92,12 @@ async function readConfigFiles({ options, agent, notices: { log }, retry }: Runn
   log.error(`${invalid.error.message}; ${valid === undefined ? await options.effectOnNode() : stays}`);
 }
 
+/** Syncs the config whose turn it is. */
+async function syncInTurn(running: Running, valid: ValidConfig): Promise<Pick<Round, 'syncs' | 'inSync'>> {
+  const config = await retrying(() => configInTurn(running, valid), running.retry);
+  return config ? await sync(running, config, running.options.reader.config.families) : NOT_SYNCED;
+}
+
 /** Before an invalid config ends the agent, what a reboot has taken comes back: the rules of the last valid config. */
 async function restoreRules(
   running: Running,
@@ -125,7 +116,7 @@ async function restoreRules(
 /** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */
 async function sync(
   running: Running,
-  { config }: ValidConfig,
+  config: ValidConfig,
   families: readonly Family[],
 ): Promise<Pick<Round, 'syncs' | 'inSync'>> {
   const { options, agent, notices, trigger, retry } = running;

@@ -58,9 +58,11 @@ const MOST_NAMED = 8;
 export function scheduleOf(state: State, resyncInterval: number): Schedule {
   const { lastRound, families } = state;
   const { endedAt = Number.NEGATIVE_INFINITY, worked = 0, inSync = true } = lastRound ?? {};
+  const pauseEndsAt = endedAt + Math.min(PAUSE_TIMES * worked, LONGEST_PAUSE_MS);
+  const pendingAt = state.pending?.dueAt ?? Number.POSITIVE_INFINITY;
   return {
-    resyncAt: resyncAt(state, resyncInterval),
-    pauseEndsAt: endedAt + Math.min(PAUSE_TIMES * worked, LONGEST_PAUSE_MS),
+    resyncAt: Math.min(resyncAt(state, resyncInterval), Math.max(pendingAt, pauseEndsAt)),
+    pauseEndsAt,
     // Nobody may tell of the change that the round has met.
     outOfSyncAt: inSync ? undefined : endedAt,
     covered: new Map(Array.from(families, ([family, { generation }]) => [family, generation])),

@@ -2,7 +2,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import type { Dataplane } from '../dataplane/dataplane.ts';
+import type { Dataplane, KernelVerdicts } from '../dataplane/dataplane.ts';
 import type { FlowCount } from '../policy/flow-counts.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { CALM, type OutOfSync } from './out-of-sync.ts';
@@ -22,7 +22,11 @@ export interface State extends ConfigState {
   readonly dataplane: Dataplane | undefined;
   /** The policies of the families that the agent keeps, and the config that they are compiled from; none before there is one. */
   readonly policies: readonly Policy[];
-  readonly compiledFrom: MergedConfig | undefined;
+  readonly inUse: ValidConfig | undefined;
+  /** The valid config, if it is not in use yet: it waits for this node's time in the rollout window. */
+  readonly pending: { readonly hash: string; readonly dueAt: number } | undefined;
+  /** The verdicts before their last change, by family; undefined without a rollout window. */
+  readonly verdictsBefore: readonly KernelVerdicts[] | undefined;
   /** What the last round has compared with the kernel, by family. */
   readonly families: ReadonlyMap<Family, FamilyState>;
   /** The last round that has tried to sync. */
@@ -42,7 +46,7 @@ export interface ConfigState {
   /** The last reading, valid or not; undefined before the first. */
   readonly reading: LoadedConfig | undefined;
   readonly readAt: number;
-  /** The config in use: of the last reading without errors, or of an earlier run of the agent; undefined if there is neither. */
+  /** The last valid config: of the last reading without errors, or of an earlier run of the agent; undefined if there is neither. */
   readonly valid: ValidConfig | undefined;
   /** The files of the valid config that are gone, and the times at which their last texts cease to apply. */
   readonly vanished: ReadonlyMap<string, number>;
@@ -121,7 +125,9 @@ const NOTHING: State = {
   netlink: undefined,
   dataplane: undefined,
   policies: [],
-  compiledFrom: undefined,
+  inUse: undefined,
+  pending: undefined,
+  verdictsBefore: undefined,
   families: new Map(),
   lastRound: undefined,
   outOfSync: CALM,
@@ -148,9 +154,9 @@ export function appliedPolicies({ families }: State): readonly Policy[] {
   return Array.from(families.values(), ({ policy }) => policy);
 }
 
-/** A time of performance.now(), as in RFC 3339. */
+/** A time of performance.now() as the clock of the node says it now, which may have been set. As in RFC 3339. */
 export function clockTime(at: number): string {
-  return new Date(performance.timeOrigin + at).toISOString();
+  return new Date(Date.now() + at - performance.now()).toISOString();
 }
 
 /** Milliseconds between two readings. */

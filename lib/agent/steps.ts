@@ -1,7 +1,7 @@
-import type { MergedConfig } from '../config/config.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
+import type { Notices } from '../log/notices.ts';
 import {
   areCompiledFor,
   compilePolicy,
@@ -11,8 +11,25 @@ import {
 } from '../policy/policy.ts';
 import { missing } from './out-of-sync.ts';
 import type { ReaderOptions } from './reading.ts';
+import type { Trigger } from './reasons.ts';
 import type { RetryableError, RetryOptions } from './retry.ts';
-import type { EarlierConfig, Knowledge } from './state.ts';
+import type { Rollout } from './rollout.ts';
+import type { EarlierConfig, Knowledge, ValidConfig } from './state.ts';
+
+/** What the loop works with. */
+export interface Loop {
+  readonly options: AgentOptions;
+  readonly agent: Knowledge;
+  readonly notices: Notices;
+  readonly signal: AbortSignal;
+}
+
+/** A round, as its steps see it. */
+export interface Running extends Loop {
+  readonly trigger: Trigger;
+  /** How it waits for a busy kernel, until its deadline. */
+  readonly retry: RetryOptions & { readonly deadline: number };
+}
 
 /** What the loop asks of the node. */
 export interface AgentOptions {
@@ -21,10 +38,13 @@ export interface AgentOptions {
   readonly syncTimeout: number;
   /** Whether an invalid config does not end the agent. */
   readonly keepsInvalid: boolean;
+  readonly rollout: Rollout;
   /** Watches the config directory, unless that is done. */
   readonly watchDirectory: () => void;
   /** The config that an earlier run has kept, if the node has no rules of a family; used until this run reads a valid one. */
   readonly readEarlier: (retry: RetryOptions) => Promise<EarlierConfig | undefined>;
+  /** The config that an earlier run has kept, whatever rules the node has. */
+  readonly readKept: () => Promise<EarlierConfig | undefined>;
   /** What an invalid config means for a node for which there is no valid one, as a clause. */
   readonly effectOnNode: () => Promise<string>;
   /**
@@ -41,17 +61,28 @@ export interface AgentOptions {
 
 /** The policies of the config: the same objects, if no address of the node that it asks for has changed either. */
 export function compile(
-  { ownAddresses }: AgentOptions,
+  options: AgentOptions,
   agent: Knowledge,
-  config: MergedConfig,
+  valid: ValidConfig,
   families: readonly Family[],
 ): readonly Policy[] {
-  const { policies: before, compiledFrom } = agent.state;
-  const own = config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
-  if (config === compiledFrom && areCompiledFor(own, before)) return before;
-  const policies = families.map((family) => compilePolicy(config, family, own));
-  agent.set({ policies, compiledFrom: config });
+  const { policies: before, inUse } = agent.state;
+  const own = addressesFor(options, valid);
+  if (valid === inUse && areCompiledFor(own, before)) return before;
+  const policies = families.map((family) => compilePolicy(valid.config, family, own));
+  agent.set({ policies, inUse: valid });
   return policies;
+}
+
+/** The policies of a config that is perhaps never applied. */
+export function policiesOf(options: AgentOptions, valid: ValidConfig): readonly Policy[] {
+  const own = addressesFor(options, valid);
+  return options.reader.config.families.map((family) => compilePolicy(valid.config, family, own));
+}
+
+/** The node's addresses now, if the config needs any. */
+function addressesFor({ ownAddresses }: AgentOptions, { config }: ValidConfig): readonly OwnAddress[] {
+  return config.masqueradeAddresses.length > 0 ? ownAddresses() : [];
 }
 
 export async function chooseDataplane(

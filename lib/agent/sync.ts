@@ -100,7 +100,7 @@ export class Attempts {
 }
 
 /** Waits until all have ended, so that none of them runs at the same time as the next attempt. */
-async function all<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {
+export async function all<Value>(promises: readonly Promise<Value>[]): Promise<readonly Value[]> {
   await Promise.allSettled(promises);
   return await Promise.all(promises);
 }

@@ -117,11 +117,19 @@ function readConfigFiles(candidates: readonly CandidatePath[], home: string) {
   return { configFiles, failures };
 }
 
-function requireQuiet(paths: readonly string[]): void {
+/** Milliseconds since config files, or what the directory holds, have changed last. A clock that was set in between falsifies them. */
+export function ageOf(dir: string, configFiles: readonly ConfigFile[]): number {
+  return Math.max(0, Math.min(...agesOf([dir, ...configFiles.map(({ name }) => join(dir, name))])));
+}
+
+function agesOf(paths: readonly string[]): readonly number[] {
   const now = Date.now();
-  const ages = paths.map((path) => now - (orUndefined(() => statSync(path).mtimeMs) ?? 0));
+  return paths.map((path) => now - (orUndefined(() => statSync(path).mtimeMs) ?? 0));
+}
+
+function requireQuiet(paths: readonly string[]): void {
   // A clock that was set back makes a file seem to be of the future.
-  const quiet = Math.min(...ages.map(Math.abs));
+  const quiet = Math.min(...agesOf(paths).map(Math.abs));
   if (quiet < QUIET_MS) throw new ChangedWhileRead(Math.ceil(QUIET_MS - quiet));
 }
 

@@ -28,19 +28,20 @@ export function setFacts(metrics: Metrics, state: State, about: About): void {
   setFlows(metrics, state);
 }
 
-function setConfig(metrics: Metrics, { reading, valid, vanished, invalid }: State): void {
+function setConfig(metrics: Metrics, { reading, inUse, pending, vanished, invalid }: State): void {
   metrics.setOnly('config_valid', reading && invalid === undefined);
   const errors = Map.groupBy(invalid?.error.problems ?? [], ({ kind }) => kind);
   metrics.replace(
     'config_errors',
     Array.from(errors, ([kind, { length: value }]) => ({ labels: { kind }, value })),
   );
-  if (valid === undefined) return;
-  const { configFileNames, problems } = valid.config;
+  metrics.setOnly('pending_config_seconds', pending && Math.max(0, pending.dueAt - performance.now()) / 1000);
+  if (inUse === undefined) return;
+  const { configFileNames, problems } = inUse.config;
   metrics.setOnly('vanished_config_files', vanished.size);
   metrics.setOnly('config_files', configFileNames.length);
-  metrics.replace('config_info', [{ labels: { hash: hashOf({ valid }) ?? '' }, value: 1 }]);
-  const empty = emptyFilesOf(valid);
+  metrics.replace('config_info', [{ labels: { hash: hashOf({ inUse }) ?? '' }, value: 1 }]);
+  const empty = emptyFilesOf(inUse);
   metrics.replace(
     'config_file_info',
     configFileNames

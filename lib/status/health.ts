@@ -21,19 +21,21 @@ const INTERVALS = 3;
  * @param now milliseconds of `performance.now()`, which does not change if the clock of the node is set
  */
 export function readiness(
-  state: Pick<State, 'families' | 'invalid' | 'outOfSync' | 'valid'>,
+  state: Pick<State, 'families' | 'invalid' | 'lastRound' | 'outOfSync' | 'pending' | 'valid'>,
   keptFamilies: readonly Family[],
   resyncInterval: number,
   now: number,
 ): readonly ProbeCheck[] {
-  const { families, invalid, outOfSync } = state;
+  const { families, invalid, lastRound, outOfSync, pending } = state;
   const interval = intervalOf(state, resyncInterval);
   const why = unreadyReason(outOfSync, now);
+  // Until the time of its first config, the agent keeps the rules of an earlier run.
+  const readAt = pending && lastRound?.endedAt;
   return [
     configCheck(invalid),
     ...keptFamilies.map((family) => ({
       name: `sync ${family}`,
-      ...recencyCheck('sync', families.get(family)?.syncedAt, interval, now),
+      ...recencyCheck('sync', families.get(family)?.syncedAt ?? readAt, interval, now),
     })),
     { name: 'rules', isGood: why === undefined, reason: why ?? 'they have not been out of sync for long' },
   ];

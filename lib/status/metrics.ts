@@ -86,6 +86,7 @@ export const METRICS = {
     'Errors of the last reading of the config files by kind, such as assertion. Only an agent that stays with --on-invalid-config=keep has them.',
   ),
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
+  pending_config_seconds: gauge([], 'Seconds until the node applies a pending config; absent if none is.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
     'Ranges of masqueradeAddresses, by how many equally good addresses of the node they hold: none, one or several. If there is none, the kernel chooses the address, which may be the wrong one. If there are several, the agent uses the lowest, and a lower one as soon as it comes. Present only while a config lists any range.',

@@ -12,15 +12,17 @@ import { readiness } from './health.ts';
 export interface AgentState extends Pick<Build, 'version' | 'commit'> {
   /** Null before it is found. */
   readonly dataplane: { readonly name: string; readonly reason: string } | null;
-  /** The hash of the last valid config; null before there is one. */
+  /** The hash of the config in use; null before there is one. */
   readonly hash: string | null;
   /** The names of its config files: the first, if there are very many. */
   readonly configFiles: readonly string[];
   /** Those of them that are gone, and until when their last texts apply: if the config is invalid, until it is valid. */
   readonly vanished: readonly { readonly file: string; readonly until: string }[];
+  /** The hash of a valid config that waits, and when the node applies it; null if none waits. */
+  readonly pending: { readonly hash: string; readonly appliedAt: string } | null;
   /** The errors of the last reading of the config files; null if it was valid. */
   readonly invalid: { readonly message: string; readonly first: string; readonly since: string } | null;
-  /** What stays in use while the config files have errors: the last valid config, or the rules of an earlier run. */
+  /** What stays in use while the config files have errors, or a config is pending: the last config, or the rules of an earlier run. */
   readonly keeps: 'config' | 'rules' | null;
   readonly syncs: readonly SyncTimes[];
   /** The flows against the policy at the last reading of connection tracking; null if there is none, or it failed. */
@@ -60,7 +62,7 @@ const MOST_FILES = 100;
 const LONGEST_PROBLEM = 2000;
 
 export function agentState(state: State, { build, families, resyncInterval }: About): AgentState {
-  const { dataplane, valid, invalid, flows } = state;
+  const { dataplane, inUse, invalid, pending, flows } = state;
   const checks = readiness(state, families, resyncInterval, performance.now());
   const reasons = checks.filter(({ name, isGood }) => !isGood && name !== 'config');
   const [first] = invalid?.error.problems ?? [];
@@ -69,8 +71,9 @@ export function agentState(state: State, { build, families, resyncInterval }: Ab
     commit: build.commit,
     dataplane: dataplane === undefined ? null : { name: dataplane.name, reason: dataplane.reason },
     hash: hashOf(state) ?? null,
-    configFiles: (valid?.config.configFileNames ?? []).slice(0, MOST_FILES),
+    configFiles: (inUse?.config.configFileNames ?? []).slice(0, MOST_FILES),
     vanished: vanishedFiles(state),
+    pending: pendingConfig(state),
     invalid:
       invalid === undefined
         ? null
@@ -79,7 +82,7 @@ export function agentState(state: State, { build, families, resyncInterval }: Ab
             first: first === undefined ? '' : formatProblem(first).slice(0, LONGEST_PROBLEM),
             since: new Date(invalid.since).toISOString(),
           },
-    keeps: invalid === undefined ? null : valid === undefined ? 'rules' : 'config',
+    keeps: (invalid ?? pending) === undefined ? null : inUse === undefined ? 'rules' : 'config',
     syncs: families.map((family) => {
       const { lastSync, lastChange, lastFound: found = [] } = state.families.get(family) ?? {};
       return { family, last: timeOrNull(lastSync), changed: timeOrNull(lastChange), found };
@@ -97,8 +100,12 @@ export function vanishedFiles({ vanished }: Pick<State, 'vanished'>): AgentState
 }
 
 /** The hash of the config in use; undefined before there is one. */
-export function hashOf({ valid }: Pick<State, 'valid'>): string | undefined {
-  return valid && configHash(valid.config);
+export function hashOf({ inUse }: Pick<State, 'inUse'>): string | undefined {
+  return inUse && configHash(inUse.config);
+}
+
+export function pendingConfig({ pending }: Pick<State, 'pending'>): AgentState['pending'] {
+  return pending ? { hash: pending.hash, appliedAt: withoutFraction(clockTime(pending.dueAt)) } : null;
 }
 
 const SHOWN_FILES = 10;
@@ -111,14 +118,15 @@ const SHOWN_FILES = 10;
  * @throws {TypeError} if it has not the form of a state
  */
 export function stateLines(state: AgentState): readonly string[] {
-  const { version, dataplane, hash, configFiles, vanished, invalid, keeps, inSync, reasons } = state;
+  const { version, dataplane, hash, configFiles, vanished, pending, invalid, keeps, inSync, reasons } = state;
   const names = truncatedText(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
-  const absent = keeps === 'rules' ? 'those of an earlier run' : `not in sync: ${reasons.join('; ')}`;
+  const rules = inSync ? 'in sync' : `not in sync: ${reasons.join('; ')}`;
   const kept = keeps === 'config' ? '; the last valid config stays in use' : '';
   return [
-    `ip-masq-agent ${version}: the rules are ${inSync ? 'in sync' : absent}`,
+    `ip-masq-agent ${version}: the rules are ${keeps === 'rules' ? 'those of an earlier run' : rules}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
+    ...(pending ? [`config ${pending.hash} is pending, applied at ${pending.appliedAt}`] : []),
     ...vanished.map(({ file, until }) => vanishedText(file, invalid === null ? until : undefined)),
     ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${kept}`]),
   ].map(printable);

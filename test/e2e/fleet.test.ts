@@ -203,6 +203,19 @@ describe('fleet', () => {
     );
   });
 
+  it('says how far a change in a rollout window has come, and when it ends', async () => {
+    const state = JSON.parse(pools[0]['status.json'] ?? '');
+    const next = JSON.parse(pools[1]['status.json'] ?? '').hash;
+    const waiting = ['2026-11-29T14:20:03Z', '2026-11-29T14:02:11Z'].map((appliedAt, index) =>
+      answering(`late-${index}`, 'status', { ...state, pending: { hash: next, appliedAt }, keeps: 'config' }),
+    );
+    const first = ['a', 'b', 'c'].map((name) => good(name, 0, 1));
+    const { stdout } = await run(await cluster('waves', [...waiting, ...first]), 'status');
+    assert.ok(stdout.includes(`3 of 5 nodes have ${next}, the last at 2026-11-29T14:20:03Z\n`), stdout);
+    assert.match(stdout, /^2 nodes: late-0, late-1\n/m);
+    assert.ok(stdout.includes(`\n  config ${next} is pending, applied at 2026-11-29T14:20:03Z\n`), stdout);
+  });
+
   it('prints every node as JSON that fits the schema', async () => {
     const answers = await cluster('json', [good('a'), good('b', 0, 1), { name: 'bare' }]);
     const { code, stdout } = await run(answers, 'status', '-o', 'json');

@@ -99,14 +99,17 @@ describe('the JSON output fits its schema:', () => {
   for (const [output, commands] of Object.entries(OUTPUTS) as [Output, readonly string[]][])
     for (const command of commands) it(command, () => fits(output, command));
 
-  it('status, with a valid config and an invalid one', async () => {
+  it('status, with a valid config, one that is pending, and an invalid one', async () => {
     const other = join(node.configDir, 'ip-masq-b');
     await writeFile(other, 'masqLinkLocal: true\n');
     await node.agent('cleanup');
-    const agent = node.start('--on-invalid-config=keep', '--resync-interval=1h');
+    const agent = node.start('--on-invalid-config=keep', '--resync-interval=1h', '--rollout-window=576h');
     await agent.logged(/"reason":"start"/);
     await rm(other);
     await agent.logged(/ip-masq-b is gone/);
+    await fits('status', 'status');
+    await writeFile(join(node.configDir, 'ip-masq-c'), 'nonMasqueradeCIDRs: [11.0.0.0/8]\n');
+    await agent.logged(/is pending/);
     await fits('status', 'status');
     await writeFile(join(node.configDir, 'ip-masq-a'), 'nonMasqueradeCIDRs: [10.0.0.1/8]\n');
     await agent.logged(/stays in use/);

@@ -48,7 +48,7 @@ export async function fleet(args: Args<typeof FLEET_FLAGS>): Promise<number> {
   showProgress('');
   const told = nodes.flatMap(({ name }) => reports.get(name) ?? []);
   // What is only for the groups of the text is left out.
-  const json = { command: name, nodes: told.map(({ key, unseen, uses, hash, ...shown }) => shown) };
+  const json = { command: name, nodes: told.map(({ key, unseen, uses, hash, pending, ...shown }) => shown) };
   return printResult(flags.output, worst(told), json, (paint) => groupsText(told, paint));
 }
 
@@ -112,6 +112,7 @@ function reportOf(
     unseen: [],
     uses: [],
     hash: null,
+    pending: null,
   };
   if (reply.kind !== 'answered') {
     // Messages name pods, addresses, times and processes. How an agent has ended differs by other numbers, such as exit codes and lines.
@@ -122,12 +123,12 @@ function reportOf(
   }
   const { answer, errors } = reply;
   try {
-    const { lines, key = lines.join('\n'), unseen = [], uses = [], hash = null } = summarise(answer);
+    const { lines, key = lines.join('\n'), ...more } = summarise(answer);
     const end = lastEnd(pod);
-    const more = withoutDetails([...end, ...errors].join('\n'));
-    const all = { lines: [...end, ...lines, ...errors].map(String), key: `${key}\n${more}` };
+    const ends = withoutDetails([...end, ...errors].join('\n'));
+    const all = { lines: [...end, ...lines, ...errors].map(String), key: `${key}\n${ends}` };
     const code = worstOf([reply.code, ...(pod?.down === undefined ? [] : [common.code])]);
-    return { ...common, code, answer, ...all, unseen, uses, hash };
+    return { ...common, code, answer, ...all, ...more };
   } catch {
     // An answer from outside can break what reads it in any way.
     const lines = ['this version of fleet does not know the form of the answer'];

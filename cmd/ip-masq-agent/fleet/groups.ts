@@ -16,6 +16,8 @@ export interface NodeReport {
   readonly uses: readonly { readonly share: number; readonly text: string }[];
   /** That of the config; null if it is not asked for, or not known. */
   readonly hash: string | null;
+  /** The config that waits for the node's time in the rollout window; null if none waits. */
+  readonly pending: { readonly hash: string; readonly appliedAt: string } | null;
   readonly pod: string | null;
   readonly daemonSet: string | null;
   readonly state: Reply['kind'];
@@ -62,6 +64,11 @@ function notesOf(reports: readonly NodeReport[]): readonly string[] {
   const notes = uses
     .slice(0, MOST_USES)
     .map(({ share, text }) => `${(100 * share).toFixed(1).padStart(5)}%  ${text}`);
+  for (const hash of new Set(reports.flatMap(({ pending }) => pending?.hash ?? []))) {
+    const have = reports.filter((one) => one.hash === hash).length;
+    const at = reports.flatMap(({ pending: one }) => (one?.hash === hash ? one.appliedAt : [])).toSorted();
+    notes.push(`${have} of ${counted(reports.length, 'node')} have ${hash}, the last at ${at.at(-1)}`);
+  }
   if (blind.length > 0)
     notes.push(
       `if ${truncatedText(addresses, MOST_NAMES, String)} is the address of a Service, its endpoint decides on ${blind.length === 1 ? 'the node' : `the ${blind.length} nodes`} where conntrack shows no connection to it: ask for the endpoint instead (kubectl get endpointslices -A)`,

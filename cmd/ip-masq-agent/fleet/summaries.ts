@@ -7,13 +7,10 @@ import type { explainedJson } from '../explain-json.ts';
 import { type NodeReport, withoutDetails } from './groups.ts';
 
 /** What an answer says, so that equal nodes say the same. */
-export interface Summary {
+export interface Summary extends Partial<Pick<NodeReport, 'unseen' | 'uses' | 'hash' | 'pending'>> {
   readonly lines: readonly string[];
   /** What is compared instead of the lines, if these name what is different on each node. */
   readonly key?: string;
-  readonly unseen?: NodeReport['unseen'];
-  readonly uses?: NodeReport['uses'];
-  readonly hash?: NodeReport['hash'];
 }
 
 /** The output of explain; see schemas/ip-masq-outputs.schema.json. */
@@ -47,7 +44,7 @@ function status(answer: object): Summary {
   const lines = stateLines(state);
   // How long a sync is late.
   const key = withoutDetails(lines.join('\n')).replace(/[\d.]+ s\b/g, 's');
-  return { lines, key, hash: state.hash };
+  return { lines, key, hash: state.hash, pending: state.pending };
 }
 
 function doctor(answer: object): Summary {

@@ -145,7 +145,7 @@ async function readPodRoutes({ flags, agent, notices }: Parts): Promise<void> {
   const { log } = notices;
   const policies = appliedPolicies(agent.state);
   try {
-    const found = await podFinder(flags)(policies, agent.state.valid?.config.configFileNames ?? []);
+    const found = await podFinder(flags)(policies, agent.state.inUse?.config.configFileNames ?? []);
     const count = (family: string) =>
       found.reduce((sum, one) => sum + (one.family === family ? one.routes : 0), 0);
     agent.set({ podRoutes: new Map(policies.map(({ family }) => [family, count(family)])) });

@@ -22,6 +22,7 @@ import { buildInfo } from '../build-info.ts';
 import type { Args } from '../command.ts';
 import { type Daemon, runDaemon } from '../daemon.ts';
 import { EXIT } from '../exit.ts';
+import { nodeName } from '../flags.ts';
 import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
 import { leftoverOptions, type Parts, startBeside } from './beside.ts';
@@ -82,7 +83,7 @@ async function keepSynced(
     if (beside === undefined) collectGarbageSoon();
     beside ??= await startBeside(parts);
     for (const tell of beside) tell(round);
-    const { configFiles } = agent.state.valid ?? {};
+    const { configFiles } = agent.state.inUse ?? {};
     // A disk that hangs must not stop the agent.
     if (round.inSync && store && configFiles)
       void store.keep(configFiles).then((isConfigKept) => agent.set({ isConfigKept }));
@@ -114,7 +115,7 @@ async function syncOnce(
 
 /** Keeps the config for the next run. A disk that hangs is given up. */
 async function keepOrGiveUp(store: LastValidFile, { flags, agent, notices }: Parts): Promise<void> {
-  const kept = store.keep(agent.state.valid?.configFiles ?? []);
+  const kept = store.keep(agent.state.inUse?.configFiles ?? []);
   const hangs = delay(flags['sync-timeout'], 'hangs', { ref: false });
   if ((await Promise.race([kept, hangs])) === 'hangs')
     notices.log.warn('the last valid config is not written: the disk of --state-dir hangs');
@@ -131,10 +132,12 @@ function agentOptions(
     syncTimeout: flags['sync-timeout'],
     watchDirectory: flags.once ? () => {} : watch(),
     keepsInvalid: flags['on-invalid-config'] === 'keep' && !flags.once,
+    rollout: { windowMs: flags.once ? 0 : flags['rollout-window'], node: nodeName() },
     async readEarlier(retry) {
       const families = store === undefined ? [] : await familiesWithoutRules(flags, retry);
       return families.length > 0 ? store?.read(families) : undefined;
     },
+    readKept: async () => store?.read([]),
     effectOnNode: () => effectOnNode(flags),
     takeLock: (deadline) =>
       takeLock(

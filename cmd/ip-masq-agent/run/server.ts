@@ -6,7 +6,7 @@ import { countRound } from '../../../lib/status/counts.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { Metrics } from '../../../lib/status/metrics.ts';
 import { type Routes, serve } from '../../../lib/status/server.ts';
-import { hashOf, vanishedFiles } from '../../../lib/status/status-json.ts';
+import { hashOf, pendingConfig, vanishedFiles } from '../../../lib/status/status-json.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';
 import { buildInfo } from '../build-info.ts';
 import { keptFamilies } from '../from-flags.ts';
@@ -56,10 +56,11 @@ export async function startServer({ flags, agent, notices }: Parts): Promise<(ro
 
 /** The body of `/configz`. */
 function configJson(state: State): string {
-  const config = state.valid?.config;
+  const config = state.inUse?.config;
   return prettyJson({
     hash: hashOf(state) ?? null,
     merged: config === undefined ? null : mergedValue(config),
+    pending: pendingConfig(state),
     vanished: vanishedFiles(state),
     conflicts: (config?.problems ?? []).map(problemValue),
   });

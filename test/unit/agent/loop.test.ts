@@ -5,16 +5,17 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Round, rounds } from '../../../lib/agent/loop.ts';
 import { unreadyReason } from '../../../lib/agent/out-of-sync.ts';
-import { Reasons } from '../../../lib/agent/reasons.ts';
+import { Reasons, scheduleOf } from '../../../lib/agent/reasons.ts';
 import { Knowledge } from '../../../lib/agent/state.ts';
 import type { AgentOptions } from '../../../lib/agent/steps.ts';
 import type { Dataplane, Observed, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import type { Policy } from '../../../lib/policy/policy.ts';
+import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
+import { verdictsOf } from '../../../lib/policy/verdicts.ts';
 import { capturedLog } from '../../lab/log.ts';
 import { temporaryDirectory } from '../../lab/volume.ts';
-import { OPTIONS } from '../config/support.ts';
+import { mergedOf, OPTIONS } from '../config/support.ts';
 
 const INSIDE = (cidr: string) => `nonMasqueradeCIDRs: [${cidr}]\n`;
 
@@ -71,7 +72,10 @@ class Kernel {
       plan: (policy) => (policy === held ? undefined : planOf(policy)),
       planRemoval: () => undefined,
       describeUndeletable: () => [],
-      verdicts: () => ({ state: 'no chain', family: 'IPv4', ranges: [] }),
+      verdicts: () =>
+        held === undefined
+          ? { state: 'no chain', family: 'IPv4', ranges: [] }
+          : { state: 'applied', ...verdictsOf(held) },
     } as Partial<Observed> as Observed;
   }
 }
@@ -96,6 +100,8 @@ async function create(more: Partial<AgentOptions> = {}) {
     watchDirectory: () => {},
     readEarlier: async () => undefined,
     keepsInvalid: false,
+    rollout: { windowMs: 0, node: 'node' },
+    readKept: async () => undefined,
     effectOnNode: async () => 'nothing changes',
     takeLock: async () => {},
     chooseDataplane: () => kernel.open(dataplane),
@@ -302,5 +308,60 @@ describe('an invalid config', () => {
         'this node had no rules for IPv4, and has those of its last valid config, of 2026-01-01T00:00:00Z, now',
     });
     assert.equal(lab.config(), '12.0.0.0/8');
+  });
+});
+
+describe('a rollout window', () => {
+  const WAVES = { keepsInvalid: true, rollout: { windowMs: 36_000_000, node: 'node' } };
+
+  it('is a time for the next round, and what is in use is repaired until then', async () => {
+    await using lab = await create(WAVES);
+    await lab.next();
+    lab.write(INSIDE('11.0.0.0/8'));
+    lab.reasons.add('change');
+    await lab.next();
+    const { pending } = lab.agent.state;
+    assert.ok(pending !== undefined && pending.dueAt > performance.now());
+    assert.equal(scheduleOf(lab.agent.state, 576 * 3_600_000).resyncAt, pending.dueAt);
+    lab.kernel.held = undefined;
+    lab.reasons.addChanges({ items: [], lost: true });
+    assert.equal((await lab.next()).syncs[0]?.drifted, true);
+    assert.equal(lab.config(), '10.0.0.0/8');
+    lab.reasons.add('signal');
+    await lab.next();
+    assert.deepEqual([lab.config(), lab.agent.state.pending], ['11.0.0.0/8', undefined]);
+  });
+
+  it('takes what an earlier run has kept for the config in use, if the kernel holds its verdicts', async () => {
+    const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
+    const kept = { configFiles, since: '2026-01-01T00:00:00Z', families: [] };
+    for (const [cidr, repaired] of [
+      ['12.0.0.0/8', '12.0.0.0/8'],
+      ['13.0.0.0/8', undefined],
+    ] as const) {
+      await using lab = await create({ ...WAVES, readKept: async () => kept });
+      lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE(cidr) }), 'IPv4');
+      await lab.next();
+      assert.ok(lab.agent.state.pending !== undefined);
+      assert.equal(lab.agent.state.inUse?.configFiles[0]?.text, repaired && INSIDE(repaired));
+      assert.equal(lab.config(), cidr);
+    }
+  });
+
+  it('does not make the agent ask a kernel all the time that cannot tell what it holds', async () => {
+    await using lab = await create(WAVES);
+    lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('12.0.0.0/8') }), 'IPv4');
+    await lab.next();
+    const { pending } = lab.agent.state;
+    assert.ok(pending !== undefined);
+    lab.agent.set({ pending: { ...pending, dueAt: performance.now() - 1 } });
+    lab.kernel.before = () => {
+      throw new DataplaneError('blocked', 'a process owns the table', 'end it');
+    };
+    assert.equal((await lab.next()).failure?.failure, 'blocked');
+    assert.ok(scheduleOf(lab.agent.state, 1_000_000).resyncAt > performance.now() + 500);
+    lab.kernel.before = () => {};
+    await lab.next();
+    assert.equal(lab.config(), '10.0.0.0/8');
   });
 });

@@ -19,7 +19,7 @@ function read(texts: Readonly<Record<string, string>>): Partial<State> {
   const { config, problems } = merge(texts);
   assert.ok(config);
   const valid = loadedOf(config, problems);
-  return { reading: valid, valid };
+  return { reading: valid, valid, inUse: valid };
 }
 
 function refused(text: string): State['invalid'] {

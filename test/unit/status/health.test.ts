@@ -12,7 +12,13 @@ function synced(syncedAt: number): FamilyState {
   return familyOf({ family: 'IPv4', from: [], entries: [] }, { syncedAt });
 }
 
-const GOOD = { invalid: undefined, outOfSync: CALM, valid: undefined };
+const GOOD = {
+  pending: undefined,
+  lastRound: undefined,
+  invalid: undefined,
+  outOfSync: CALM,
+  valid: undefined,
+};
 
 describe('liveness', () => {
   for (const [what, endedAt, hasConfig, isGood] of [

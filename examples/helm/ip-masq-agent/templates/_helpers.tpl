@@ -100,7 +100,8 @@ port: {{ $port }}
 {{- if .nftables }}{{ $_ := set $flags "backend" "nftables" }}{{ end }}
 {{- if or .strict .hardened }}{{ $_ := set $flags "strict" true }}{{ end }}
 {{- if .hardened }}{{ $_ := set $flags "require-file" $.Values.configMap.file }}{{ end }}
-{{- if .large }}{{ $_ := set $flags "on-invalid-config" "keep" }}{{ end }}
+{{- if or .large .waves }}{{ $_ := set $flags "on-invalid-config" "keep" }}{{ end }}
+{{- if .waves }}{{ $_ := set $flags "rollout-window" "30m" }}{{ end }}
 {{- if not .noState }}{{ $_ := set $flags "state-dir" "/var/lib/ip-masq-agent" }}{{ end }}
 {{- if .podMonitor }}
 {{- $_ := set $flags "scrape-bind-address" (printf "[$(HOST_IP)]:%v" (include "ip-masq-agent.probed" $ | fromYaml).port) }}
