@@ -25,7 +25,7 @@ export function dryRun(objects: Objects, options: Options, flags: RangesFlags): 
     (one) => mergedWith(one, objects.others, options).config,
   );
   if (before === undefined || after === undefined)
-    printError('which verdicts change cannot be told: the config files that are there have errors');
+    printError('which verdicts change is unknown: the config files that are there have errors');
   else
     for (const family of options.families) {
       const change = describePolicyChange(compilePolicy(before, family), compilePolicy(after, family));

@@ -28,11 +28,11 @@ const DEFAULT_WITHIN = UNROUTED_RANGES.map(({ prefix }) => prefix.text).join();
 const DEFAULT_MAPS = 'ip-masq-operator,ip-masq-cloud';
 
 const HELP = {
-  read: 'what tells ranges. kubeadm: podSubnet in the ConfigMap kube-system/kubeadm-config. flannel: the networks in kube-flannel/kube-flannel-cfg. calico: IPPools. nodes: podCIDRs of Nodes. What is not there tells nothing',
+  read: 'where to read ranges. kubeadm: podSubnet in the ConfigMap kube-system/kubeadm-config. flannel: the networks in kube-flannel/kube-flannel-cfg. calico: IPPools. nodes: podCIDRs of Nodes. What is not there is skipped',
   within:
     'CIDRs that bound what is read: a kubelet may register any range and address. What is not in one of them is left out, with an Event and a count',
   mostRemoved:
-    'how many percent of the addresses of a family may leave the list at once. If it would be more, nothing is written until a person accepts it by an annotation',
+    'how many percent of the addresses of a family may leave the list at once. If more would leave it, nothing is written until a person accepts that by an annotation',
   first:
     'what to do about RFC 1918, which is not masqueraded as long as there is no config file at all. beside: write the first list only if one of --config-maps has a config file. rfc1918: add RFC 1918 to the list',
   maps: 'the other ConfigMaps that the agents mount. The list is written only if the agents accept it together with them',

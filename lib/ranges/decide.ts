@@ -51,11 +51,11 @@ export interface Rejected {
 export const REASONS = {
   unreadable: 'the API server does not answer, a right is missing, or an object cannot be understood',
   unwritable: 'the API server refuses the ConfigMap',
-  'not-ours': 'the ConfigMap is of somebody else',
-  'no-ranges': 'nothing tells the ranges of pods',
-  'first-list': 'the first config file would end that RFC 1918 is not masqueraded',
+  'not-ours': 'another program or person has written the ConfigMap',
+  'no-ranges': 'no source names the ranges of pods',
+  'first-list': 'there is no other config file, so with this list RFC 1918 would be masqueraded',
   'too-many': 'the list is longer than the agents accept',
-  'removes-too-much': 'more than `--most-removed` would leave the list at once',
+  'removes-too-much': 'more addresses than `--most-removed` allows would leave the list at once',
   conflict: 'the agents would not accept the list together with the other config files',
 } as const;
 
@@ -145,7 +145,7 @@ function withComments(entries: readonly Prefix[], parts: readonly Part[]): reado
 const NO_RANGES: Refusal = {
   reason: 'no-ranges',
   message:
-    'nothing in the cluster tells the ranges of pods (no Node has podCIDRs in --within, as with the AWS VPC CNI); name them with --static-ranges',
+    'nothing in the cluster names the ranges of pods (no Node has podCIDRs in --within, as with the AWS VPC CNI); name them with --static-ranges',
 };
 const FIRST_LIST: Refusal = {
   reason: 'first-list',
