@@ -29,10 +29,7 @@ export async function runDaemon(
   consequence: () => Promise<string>,
   start: (log: Logger) => Daemon,
 ): Promise<number> {
-  // Not process.stderr, which would make the pipe of all who write to it non-blocking.
-  const auto = isTerminal(STDERR) ? 'text' : 'json';
-  const format = flags['log-format'] === 'auto' ? auto : flags['log-format'];
-  const log = createLogger(format, flags.v, wantsColour(STDERR));
+  const log = logOf(flags);
   let failure: Promise<number> | undefined;
   // Only the first failure says why the agent ends: another one, such as of a standard stream, must not replace it.
   const fail = (error: unknown) => {
@@ -64,6 +61,14 @@ export async function runDaemon(
   } catch (error) {
     return fail(error);
   }
+}
+
+/** The log as the flags ask for it. */
+export function logOf(flags: Pick<Args['flags'], 'log-format' | 'v'>): Logger {
+  // Not process.stderr, which would make the pipe of all who write to it non-blocking.
+  const auto = isTerminal(STDERR) ? 'text' : 'json';
+  const format = flags['log-format'] === 'auto' ? auto : flags['log-format'];
+  return createLogger(format, flags.v, wantsColour(STDERR));
 }
 
 async function reportFailure(

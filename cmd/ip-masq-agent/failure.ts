@@ -34,22 +34,26 @@ export function failureLines(error: unknown): readonly string[] {
  *
  * @param terminates whether a wrong command line goes to the termination log too
  */
-export async function printFailure(error: unknown, { terminates }: { terminates: boolean }): Promise<number> {
-  plainLines(error).forEach(printError);
+export async function printFailure(
+  error: unknown,
+  { terminates, program = 'ip-masq-agent' }: { readonly terminates: boolean; readonly program?: string },
+): Promise<number> {
+  const lines = plainLines(error, program);
+  lines.forEach(printError);
   // A wrong command line has no valid --termination-log, so the default is used.
   if (terminates && error instanceof UsageError)
-    await writeTerminationMessage(FLAGS['termination-log'].default, plainLines(error)).catch(() => {});
+    await writeTerminationMessage(FLAGS['termination-log'].default, lines).catch(() => {});
   return exitCode(error);
 }
 
-function plainLines(error: unknown): readonly string[] {
-  if (error instanceof UsageError) return [`ip-masq-agent: ${error.message}`];
+function plainLines(error: unknown, program: string): readonly string[] {
+  if (error instanceof UsageError) return [`${program}: ${error.message}`];
   if (error instanceof InvalidConfigError)
     return [
       ...error.problems.map(problemFramer(error.configFiles, painter(wantsColour(STDERR)))),
-      `ip-masq-agent: ${error.message}`,
+      `${program}: ${error.message}`,
     ];
   const [first = '', ...rest] = failureLines(error);
-  if (isExpected(error)) return [printable(`ip-masq-agent: ${first}`)];
-  return [`ip-masq-agent: bug in ip-masq-agent, please report it: ${first}`, ...rest];
+  if (isExpected(error)) return [printable(`${program}: ${first}`)];
+  return [`${program}: bug in ${program}, please report it: ${first}`, ...rest];
 }

@@ -1,32 +1,29 @@
 import '../ip-masq-agent/signals.ts';
-import { writeTerminationMessage } from '../../lib/log/termination.ts';
 import { NAME } from '../../lib/ranges/plan.ts';
-import { SystemError } from '../../lib/text/error.ts';
-import { printable, quote } from '../../lib/text/escape.ts';
+import { quote } from '../../lib/text/escape.ts';
 import { buildInfo } from '../ip-masq-agent/build-info.ts';
 import { EXIT, UsageError } from '../ip-masq-agent/exit.ts';
+import { printFailure } from '../ip-masq-agent/failure.ts';
 import { flagLines, wrap } from '../ip-masq-agent/flag-help.ts';
 import { boolean } from '../ip-masq-agent/flag-kinds.ts';
 import { type Flag, flag, flagValues } from '../ip-masq-agent/flag-table.ts';
 import { checkTogether, POLICY_FLAGS } from '../ip-masq-agent/flags.ts';
-import { finishOutput, print, printError } from '../ip-masq-agent/print.ts';
-import { flagTextsOf, splitArgs } from '../ip-masq-agent/split-args.ts';
+import { finishOutput, print } from '../ip-masq-agent/print.ts';
+import { flagTextsOf, type KnownFlags, splitArgs } from '../ip-masq-agent/split-args.ts';
 import { FLAGS, OWN_FLAGS } from './flags.ts';
 import { run } from './run.ts';
 
 const ASKED = { help: flag(boolean, 'false', ''), version: flag(boolean, 'false', '') } as const;
-const KNOWN = {
-  flags: new Map<string, Flag<unknown>>(Object.entries({ ...FLAGS, ...ASKED })),
-  letters: new Map(Object.entries({ o: 'output', h: 'help' })),
-  takesValue: () => undefined,
-};
+const flags = new Map<string, Flag<unknown>>(Object.entries({ ...FLAGS, ...ASKED }));
+const letters = new Map(Object.entries({ o: 'output', h: 'help' }));
+const KNOWN: KnownFlags = { flags, letters, takesValue: () => undefined };
 
 void main(process.argv.slice(2)).then(finishOutput).then(process.exit);
 
 async function main(argv: readonly string[]): Promise<number> {
   try {
-    const { words, flags } = splitArgs(argv, KNOWN);
-    const texts = flagTextsOf(flags, KNOWN);
+    const { words, flags: given } = splitArgs(argv, KNOWN);
+    const texts = flagTextsOf(given, KNOWN);
     const { help, version } = flagValues(ASKED, texts);
     if (version) print(`${NAME} ${buildInfo().version} (commit ${buildInfo().commit})\n`);
     if (help) print(helpText());
@@ -36,11 +33,7 @@ async function main(argv: readonly string[]): Promise<number> {
     checkTogether(values);
     return await run(values);
   } catch (error) {
-    const isExpected = error instanceof UsageError || error instanceof SystemError;
-    const line = `${NAME}: ${isExpected ? error.message : `bug, please report it: ${error instanceof Error ? error.stack : error}`}`;
-    printError(printable(line));
-    await writeTerminationMessage(FLAGS['termination-log'].default, [line]).catch(() => {});
-    return error instanceof UsageError ? EXIT.usage : EXIT.system;
+    return printFailure(error, { terminates: true, program: NAME });
   }
 }
 

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { PRIVATE_RANGES } from '../../lib/cidr/reserved.ts';
-import { createLogger } from '../../lib/log/log.ts';
 import { Notices } from '../../lib/log/notices.ts';
 import { Api } from '../../lib/ranges/api.ts';
 import type { Claim } from '../../lib/ranges/claims.ts';
@@ -12,9 +11,9 @@ import { Sources, TELLERS } from '../../lib/ranges/sources.ts';
 import { probeReply } from '../../lib/status/probes.ts';
 import { type Routes, reply, serve } from '../../lib/status/server.ts';
 import { buildInfo } from '../ip-masq-agent/build-info.ts';
+import { logOf } from '../ip-masq-agent/daemon.ts';
 import { EXIT } from '../ip-masq-agent/exit.ts';
 import { configOptions, keptFamilies } from '../ip-masq-agent/from-flags.ts';
-import { isTerminal, STDERR, wantsColour } from '../ip-masq-agent/print.ts';
 import { stopSignal } from '../ip-masq-agent/signals.ts';
 import { dryRun } from './dry-run.ts';
 import { exitCode, type RangesFlags } from './flags.ts';
@@ -53,21 +52,15 @@ function objectsOf({ objects }: Sources, flags: RangesFlags): Objects {
 
 /** Writes the list, once or until it is stopped. */
 async function publish(api: Api, sources: Sources, options: Options, flags: RangesFlags): Promise<number> {
-  const auto = isTerminal(STDERR) ? 'text' : 'json';
-  const format = flags['log-format'] === 'auto' ? auto : flags['log-format'];
-  const log = createLogger(format, flags.v, wantsColour(STDERR));
+  const log = logOf(flags);
   const { version, commit } = buildInfo();
   log.info({ pid: process.pid }, `starting ip-masq-ranges ${version} (commit ${commit})`);
   const publisher = new Publisher(api, flags.namespace, new Notices(log));
   const address = flags['metrics-bind-address'];
+  const routes = routesOf(publisher, version);
   if (address !== '' && !flags.once)
     await serve({
-      ...{
-        address,
-        flag: '--metrics-bind-address',
-        signal: stopSignal,
-        routes: routesOf(publisher, version),
-      },
+      ...{ address, flag: '--metrics-bind-address', signal: stopSignal, routes },
       onListening: () => log.info(`metrics and probes on http://${address}: /metrics /healthz /readyz`),
       onFailure: ({ message }) => log.warn(message),
       onError: (error) => log.error({ err: error }, 'the metrics server has failed'),

@@ -21,6 +21,7 @@ export class ApiError extends SystemError {
 }
 
 type Query = Readonly<Record<string, string>>;
+type Method = keyof typeof CONTENT_TYPES;
 
 /** How a body is written: a new object, or server-side apply. */
 const CONTENT_TYPES = { GET: '', POST: 'application/json', PATCH: 'application/apply-patch+yaml' } as const;
@@ -35,12 +36,7 @@ export class Api {
   }
 
   /** @throws {ApiError} */
-  async request(
-    method: keyof typeof CONTENT_TYPES,
-    path: string,
-    query: Query,
-    body?: object,
-  ): Promise<unknown> {
+  async request(method: Method, path: string, query: Query, body?: object): Promise<unknown> {
     const context = new RequestContext(`${this.#config.getCurrentCluster()?.server}${path}`, method);
     for (const [name, value] of Object.entries(query)) context.setQueryParam(name, value);
     context.setSignal(AbortSignal.timeout(ANSWER_MS));

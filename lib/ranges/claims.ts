@@ -49,10 +49,8 @@ function hostPrefix(address: string): string {
 }
 
 /** The range of an IPPool of Calico, also of one that is disabled: pods may still have its addresses. None if it is not for pods. */
-export function poolClaims({
-  metadata,
-  spec: { allowedUses: uses = [], cidr } = {},
-}: KubeObject): readonly Claim[] {
+export function poolClaims({ metadata, spec = {} }: KubeObject): readonly Claim[] {
+  const { allowedUses: uses = [], cidr } = spec;
   if (uses.length > 0 && !uses.includes('Workload') && !uses.includes('Tunnel')) return [];
   return [{ text: String(cidr), kind: 'declared', by: `IPPool ${metadata.name}` }];
 }

@@ -24,16 +24,16 @@ export interface Listing<Kept> {
 
 /** The objects of one kind: a listing, then a watch of its changes, and all anew if the watch fails. */
 export class Collection<Kept> {
-  readonly #api: Api;
+  readonly #api: Pick<Api, 'request' | 'watch'>;
   readonly #listing: Listing<Kept>;
   readonly #query: Readonly<Record<string, string>>;
   #objects = new Map<string, Kept>();
-  /** The version up to which they are known; undefined if a listing is needed, empty if the API server does not know the kind. */
+  /** The version up to which they are known; undefined if a listing is needed. */
   #version: string | undefined;
   /** Why they are not known now: what is not complete, or not followed, must not decide. */
   failure: string | undefined;
 
-  constructor(api: Api, listing: Listing<Kept>) {
+  constructor(api: Pick<Api, 'request' | 'watch'>, listing: Listing<Kept>) {
     this.#api = api;
     this.#listing = listing;
     this.#query = listing.name === undefined ? {} : { fieldSelector: `metadata.name=${listing.name}` };
@@ -50,24 +50,20 @@ export class Collection<Kept> {
     let metadata: Partial<List['metadata']> = {};
     try {
       do {
-        const page = {
-          ...this.#query,
-          limit: PAGE,
-          ...(metadata.continue && { continue: metadata.continue }),
-        };
+        const page = { ...this.#query, limit: PAGE, continue: metadata.continue ?? '' };
         const list = (await this.#api.request('GET', path, page)) as List;
         for (const item of list.items) found.set(keyOf(item), keep(item));
         metadata = list.metadata;
       } while (metadata.continue);
+      this.failure = undefined;
     } catch (error) {
       // Without its CRD, a kind has no objects.
-      const isUnknown = error instanceof ApiError && error.status === 404 && metadata.continue === undefined;
-      this.failure = errorMessage(error);
+      const isUnknown = error instanceof ApiError && error.status === 404;
+      this.failure = isUnknown ? undefined : errorMessage(error);
       if (!isUnknown) return;
     }
-    this.failure = undefined;
     this.#objects = found;
-    this.#version = metadata.resourceVersion ?? '';
+    this.#version = metadata.resourceVersion;
   }
 
   /** Follows the objects until the process ends. */
@@ -85,11 +81,6 @@ export class Collection<Kept> {
   }
 
   async #watch(resourceVersion: string, onChange: () => void): Promise<void> {
-    if (resourceVersion === '') {
-      await delay(LONGEST_PAUSE_MS);
-      this.#version = undefined;
-      return;
-    }
     const query = { ...this.#query, resourceVersion };
     try {
       await this.#api.watch(this.#listing.path, query, (type, object) => {

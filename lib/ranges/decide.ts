@@ -142,16 +142,10 @@ function withComments(entries: readonly Prefix[], parts: readonly Part[]): reado
   });
 }
 
-const NO_RANGES: Refusal = {
-  reason: 'no-ranges',
-  message:
-    'nothing in the cluster names the ranges of pods (no Node has podCIDRs in --within, as with the AWS VPC CNI); name them with --static-ranges',
-};
-const FIRST_LIST: Refusal = {
-  reason: 'first-list',
-  message:
-    'this would be the first config file, and without one RFC 1918 is not masqueraded; create another config file first, name its ConfigMap in --config-maps, or add RFC 1918 to the list with --first=rfc1918',
-};
+const NO_RANGES =
+  'nothing in the cluster names the ranges of pods (no Node has podCIDRs in --within, as with the AWS VPC CNI); name them with --static-ranges';
+const FIRST_LIST =
+  'this would be the first config file, and without one RFC 1918 is not masqueraded; create another config file first, name its ConfigMap in --config-maps, or add RFC 1918 to the list with --first=rfc1918';
 
 /** The first reason, in the order in which a person would mend them. */
 function refusalOf(
@@ -160,8 +154,10 @@ function refusalOf(
   kinds: ReadonlySet<Claim['kind'] | undefined>,
   lists: readonly ReturnType<typeof listOf>[],
 ): Refusal | undefined {
-  if (!kinds.has('static') && !kinds.has('declared') && !kinds.has('node')) return NO_RANGES;
-  if (last.length === 0 && !hasOtherFiles && !kinds.has('first')) return FIRST_LIST;
+  if (!kinds.has('static') && !kinds.has('declared') && !kinds.has('node'))
+    return { reason: 'no-ranges', message: NO_RANGES };
+  if (last.length === 0 && !hasOtherFiles && !kinds.has('first'))
+    return { reason: 'first-list', message: FIRST_LIST };
   const texts = lists.flatMap(({ entries }) => entries.map(({ prefix: { text } }) => text));
   const size = `the list has ${counted(texts.length, 'CIDR')}, more than ${limit}; name a wider range with --static-ranges`;
   if (texts.length > limit) return { reason: 'too-many', message: size };

@@ -89,12 +89,9 @@ export function configMapOf({ entries, use }: ListPlan, namespace: string, optio
 }
 
 /** Whether the ConfigMap holds exactly what is to be written. */
-export function isWritten(
-  { metadata, data }: ReturnType<typeof configMapOf>,
-  own: KubeObject | undefined,
-): boolean {
+export function isWritten(wanted: ReturnType<typeof configMapOf>, own: KubeObject | undefined): boolean {
   const lastUse = own?.metadata.annotations?.[LAST_USE];
-  return own?.data?.[NAME] === data[NAME] && lastUse === metadata.annotations[LAST_USE];
+  return own?.data?.[NAME] === wanted.data[NAME] && lastUse === wanted.metadata.annotations[LAST_USE];
 }
 
 /** The field managers, other than this program, that own what it writes: they have edited it. */

@@ -30,12 +30,12 @@ const UNREAD: Refusal = { reason: 'unreadable', message: 'the cluster is not rea
 
 /** Keeps the ConfigMap as the objects say. */
 export class Publisher {
-  readonly #api: Api;
+  readonly #api: Pick<Api, 'request'>;
   readonly #namespace: string;
   readonly #notices: Notices;
   state: PublisherState = { refusal: UNREAD, use: [], rejected: 0, writes: 0 };
 
-  constructor(api: Api, namespace: string, notices: Notices) {
+  constructor(api: Pick<Api, 'request'>, namespace: string, notices: Notices) {
     this.#api = api;
     this.#namespace = namespace;
     this.#notices = notices;
@@ -100,16 +100,12 @@ export class Publisher {
     const namespace = node === undefined ? this.#namespace : 'default';
     const object = node ? { kind: 'Node', ...node } : { kind: 'ConfigMap', name: NAME, namespace };
     const time = `${new Date().toISOString().slice(0, 19)}Z`;
-    return this.#api.request(
-      'POST',
-      `/api/v1/namespaces/${namespace}/events`,
-      {},
-      {
-        metadata: { generateName: `${NAME}.`, namespace },
-        involvedObject: { apiVersion: 'v1', ...object },
-        ...{ type: 'Warning', reason, message: message.slice(0, LONGEST_MESSAGE), count: 1 },
-        ...{ source: { component: NAME }, firstTimestamp: time, lastTimestamp: time },
-      },
-    );
+    const event = {
+      metadata: { generateName: `${NAME}.`, namespace },
+      involvedObject: { apiVersion: 'v1', ...object },
+      ...{ type: 'Warning', reason, message: message.slice(0, LONGEST_MESSAGE), count: 1 },
+      ...{ source: { component: NAME }, firstTimestamp: time, lastTimestamp: time },
+    };
+    return this.#api.request('POST', `/api/v1/namespaces/${namespace}/events`, {}, event);
   }
 }

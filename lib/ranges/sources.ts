@@ -25,7 +25,12 @@ export class Sources {
   readonly #others: readonly Collection<KubeObject>[];
 
   /** @param configMaps the names of other ConfigMaps with config files */
-  constructor(api: Api, tellers: readonly Teller[], namespace: string, configMaps: readonly string[]) {
+  constructor(
+    api: Pick<Api, 'request' | 'watch'>,
+    tellers: readonly Teller[],
+    namespace: string,
+    configMaps: readonly string[],
+  ) {
     const whole = (name: string) =>
       new Collection(api, { ...configMap(namespace, name), keep: (object) => object });
     this.#claims = tellers.map((teller) => new Collection(api, teller));
