@@ -2,7 +2,7 @@ import type { MergedConfig } from '../config/config.ts';
 import { problemFramer } from '../config/frame.ts';
 import { KEYS } from '../config/keys.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { formatProblem, gravestFirst, type Problem } from '../config/problem.ts';
+import { formatProblem, type Problem } from '../config/problem.ts';
 import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
 import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
@@ -26,7 +26,7 @@ export function logConfig(
   if (mayBeVolume && config?.configFileNames.length === 0) log.warn(describeConfig(config), EMPTY_VOLUME);
   else if (config !== undefined) log.info(describeConfig(config), headline(config));
   const frame = problemFramer(configFiles);
-  for (const problem of gravestFirst(problems)) logProblem(log, problem, frame(problem));
+  for (const problem of problems) logProblem(log, problem, frame(problem));
 }
 
 interface RuleChange {
