@@ -121,7 +121,7 @@ async function create(more: Partial<AgentOptions> = {}) {
 }
 
 describe('a round', () => {
-  it('reads, observes, applies and observes again, and its state says so', async () => {
+  it('reads, observes, applies and observes again, and its state says so', async (t) => {
     await using lab = await create();
     const round = await lab.next();
     assert.deepEqual(lab.kernel.steps, ['open', 'observe', 'apply', 'observe']);
@@ -134,6 +134,12 @@ describe('a round', () => {
     lab.kernel.steps.length = 0;
     assert.deepEqual((await lab.next()).syncs[0]?.found, undefined);
     assert.deepEqual(lab.kernel.steps, ['open', 'observe']);
+    // A sync that finds no difference is no change.
+    t.mock.method(Date, 'now', () => 7);
+    lab.reasons.add('signal');
+    await lab.next();
+    const { lastSync, lastChange } = lab.agent.state.families.get('IPv4') ?? {};
+    assert.deepEqual([lastSync, lastChange === 7], [7, false]);
   });
 
   it('writes the config of the next reading, if it is swapped while it syncs', async () => {

@@ -89,13 +89,16 @@ describe('the log', { concurrency: true }, () => {
     assert.doesNotMatch(text.replaceAll('\n', ''), /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u);
   });
 
-  it('as text is time, level, message, fields, then the frame', async () => {
+  it('as text is time, level, message, fields, then the frame, verdicts and rules', async () => {
     const text = await logged(
       'text',
       2,
-      'log.warn({ family: "IPv4", n: [1], frame: [" 1 | x"] }, "a message");',
+      'log.warn({ family: "IPv4", n: [1], rules: ["r"], verdicts: ["v"], frame: [" 1 | x"] }, "a message");',
     );
-    assert.match(text, /^\d\d:\d\d:\d\d\.\d{3} WARN {2}a message family=IPv4 n=\[1\]\n {3}1 \| x\n$/);
+    assert.match(
+      text,
+      /^\d\d:\d\d:\d\d\.\d{3} WARN {2}a message family=IPv4 n=\[1\]\n {3}1 \| x\n {2}v\n {2}r\n$/,
+    );
   });
 
   it('has the levels that matter in colour if it is asked to, in text only', async () => {

@@ -22,6 +22,14 @@ describe('answers that are equal', () => {
   });
 });
 
+it('/statusz says before the first round what is not known yet', async () => {
+  const { body } = await create().ask['/statusz']();
+  assert.match(
+    String(body),
+    /: the rules are not in sync: sync IPv4: .*\ndataplane: not found yet\nconfig: none that is valid yet\nIPv4: last sync none yet, no change yet\n/,
+  );
+});
+
 function create() {
   const metrics = new Metrics();
   const ask = routes({

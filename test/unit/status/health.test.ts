@@ -61,14 +61,14 @@ describe('readiness', () => {
       { ...GOOD, families: new Map([['IPv4', synced(0)]]) },
       ['IPv4', 'IPv6'],
       1000,
-      0,
+      0.4,
     );
     const bad = '[-] sync IPv6: no sync has succeeded yet\n';
     const rules = '[+] rules: they have not been out of sync for long\n';
     const config = '[+] config: no error at the last reading\n';
     assert.equal(
       checksText(checks, true),
-      `${config}[+] sync IPv4: last sync 0 s ago, the limit is 3 s\n${bad}${rules}not ok\n`,
+      `${config}[+] sync IPv4: last sync 0.001 s ago, the limit is 3 s\n${bad}${rules}not ok\n`,
     );
     assert.equal(checksText(checks, false), `${bad}not ok\n`);
   });
