@@ -157,9 +157,9 @@ export function agreesWholly({ agrees, elsewhere }: LiveVerdict): boolean {
   return agrees === true && !elsewhere.some(({ differs }) => differs);
 }
 
-/** What may decide about packets before the agent's rules do or, for what they leave alone, masquerade it anyway. */
+/** What decides about packets before the agent's rules do or, for what they leave alone, may masquerade it anyway. */
 export function contenders({ suspects }: LiveVerdict, wanted: Verdict): readonly Suspect[] {
-  if (wanted === 'masqueraded') return suspects.filter(({ position }) => position !== 'after');
+  if (wanted === 'masqueraded') return suspects.filter(({ position }) => position === 'before');
   return suspects.filter(({ rules }) => !rules.untracks || rules.masquerades || rules.snat);
 }
 

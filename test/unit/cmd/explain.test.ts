@@ -3,7 +3,8 @@ import { it } from 'node:test';
 import { explainedText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { KEYS } from '../../../lib/config/keys.ts';
-import { explained } from '../../../lib/explain/explain.ts';
+import { contenders, explained, type LiveVerdict } from '../../../lib/explain/explain.ts';
+import type { Suspect } from '../../../lib/foreign/suspects.ts';
 import { painter } from '../../../lib/text/colour.ts';
 import { addressFrom } from '../cidr/support.ts';
 import { mergedOf } from '../config/support.ts';
@@ -21,6 +22,16 @@ for (const { name } of KEYS.filter(({ kind }) => kind === 'flag'))
     for (const one of changed)
       assert.match(explainedText(one, painter(false)), new RegExp(`${name} of ip-masq-a:1:\\d+ is true`));
   });
+
+it('no chain is said to come first of which the kernel does not tell the order', () => {
+  const positions = ['before', 'unknown', 'after'] as const;
+  const live: Partial<LiveVerdict> = { suspects: positions.map((position) => ({ position }) as Suspect) };
+  const first = contenders(live as LiveVerdict, 'masqueraded');
+  assert.deepEqual(
+    first.map(({ position }) => position),
+    ['before'],
+  );
+});
 
 function explainOf(texts: Readonly<Record<string, string>>, address: string) {
   const request = { config: mergedOf(texts), from: undefined, families: FAMILIES };
