@@ -133,7 +133,7 @@ export const FLAGS = {
   'rollout-window': daemon(
     grace,
     '0',
-    'over how long a change of the config files that changes verdicts spreads over the nodes: each node applies it at a time of its own in this window, so that a mistake stops at the first nodes. It is applied at once if it goes back to the verdicts from before the last change, or if the node has no rules of the agent. SIGHUP applies it at once too. This needs --on-invalid-config=keep, and the name of the node in NODE_NAME or as host name. 0: each change is applied at once',
+    'how long a config that changes verdicts takes to reach all nodes. Each node applies it at a time of its own in this window, so that a mistake stops at the first nodes. A node applies it at once if it goes back to the verdicts from before the last change, if the node has no rules of the agent, or at SIGHUP. This needs --on-invalid-config=keep, and the name of the node in NODE_NAME or as host name. 0: each change is applied at once',
   ),
   'accept-masqueraded': dataplane(
     cidrList,

@@ -33,7 +33,7 @@ export async function configInTurn(running: Running, valid: ValidConfig): Promis
   const since = inUse === undefined ? readAt - ageOf(options.reader.configDir, valid.configFiles) : readAt;
   const at = dueAt(pending?.dueAt, { hash, changes, goesBack, since }, performance.now(), options.rollout);
   if (pending !== undefined && pending.hash !== hash)
-    notices.log.info(`config ${pending.hash} is no longer pending: the config files do not say it any more`);
+    notices.log.info(`config ${pending.hash} is no longer pending: the config files have another config now`);
   if (at === undefined || trigger.reason === 'signal') {
     agent.set({ pending: undefined, ...(!isSame(verdicts, policies) && { verdictsBefore: verdicts }) });
     return valid;
