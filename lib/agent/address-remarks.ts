@@ -1,18 +1,14 @@
 import { formatAddress } from '../cidr/address.ts';
 import type { Remark } from '../config/problem.ts';
 import { type AddressRequest, addressRequests, bestAddresses, type Policy } from '../policy/policy.ts';
-import { counted, truncatedText } from '../text/words.ts';
+import { truncatedText } from '../text/words.ts';
 
-/** The most ranges and the most addresses that are named one by one. */
+/** The most addresses that are named one by one. */
 const MOST = 10;
 
-/** Each range that does not hold exactly one best address of the node, at most a few, and then a count of the others. */
+/** Each range that does not hold exactly one best address of the node. */
 export function addressRemarks(policies: readonly Policy[]): readonly Remark[] {
-  const remarks = policies.flatMap(addressRequests).flatMap((one) => remarkOn(one) ?? []);
-  const more = remarks.length - MOST;
-  if (more <= 0) return remarks;
-  const message = `this node has no address, or several, in ${counted(more, 'more range')}`;
-  return [...remarks.slice(0, MOST), { message, remedy: 'resolve those that are named first' }];
+  return policies.flatMap(addressRequests).flatMap((one) => remarkOn(one) ?? []);
 }
 
 /** Which addresses the node has in the range, and what to do; undefined if it is exactly one. */

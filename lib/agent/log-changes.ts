@@ -15,16 +15,13 @@ const MAX_RULES = 100;
 
 const LOG_LEVEL = { error: 'error', warning: 'warn', info: 'info' } as const;
 
-const NO_CONFIG = 'no config found, the defaults apply';
-const EMPTY_VOLUME = `${NO_CONFIG}; an empty volume and a missing ConfigMap look the same to the agent: if there should be a config, compare the ConfigMaps and their keys with the volume`;
+const NO_CONFIG =
+  'no config found, the defaults apply; an empty volume and a missing ConfigMap look the same to the agent: if there should be a config, compare the ConfigMaps and their keys with the volume';
 
-export function logConfig(
-  log: Logger,
-  { config, problems, configFiles }: LoadedConfig,
-  mayBeVolume: boolean,
-): void {
-  if (mayBeVolume && config?.configFileNames.length === 0) log.warn(describeConfig(config), EMPTY_VOLUME);
-  else if (config !== undefined) log.info(describeConfig(config), headline(config));
+export function logConfig(log: Logger, { config, problems, configFiles }: LoadedConfig): void {
+  const count = config?.configFileNames.length ?? 0;
+  if (config && count === 0) log.warn(describeConfig(config), NO_CONFIG);
+  else if (config) log.info(describeConfig(config), `config read from ${counted(count, 'config file')}`);
   const frame = problemFramer(configFiles);
   for (const problem of problems) logProblem(log, problem, frame(problem));
 }
@@ -67,11 +64,6 @@ function logProblem(log: Logger, problem: Problem, text: string): void {
     { kind: problem.kind, ...(frame.length > 0 && { frame }) },
     formatProblem(problem),
   );
-}
-
-function headline({ configFileNames }: MergedConfig): string {
-  if (configFileNames.length === 0) return NO_CONFIG;
-  return `config read from ${counted(configFileNames.length, 'config file')}`;
 }
 
 function describeConfig(config: MergedConfig): Record<string, unknown> {

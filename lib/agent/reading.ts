@@ -1,10 +1,8 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { ConfigOptions } from '../config/config.ts';
 import { byteOrder, type ConfigFile, vanishedText } from '../config/config-file.ts';
 import { InvalidConfigError } from '../config/invalid-config.ts';
 import { emptyFilesOf, type LoadedConfig, loadConfig, mergeConfigFiles } from '../config/load.ts';
 import { formatProblem } from '../config/problem.ts';
-import { mayBeVolume } from '../config/read.ts';
 import type { Logger } from '../log/log.ts';
 import { printable } from '../text/escape.ts';
 import { logConfig } from './log-changes.ts';
@@ -19,7 +17,7 @@ export interface ReaderOptions {
   readonly graceMs?: number;
 }
 
-/** Reads the config files, and logs the config and its problems if they are not the same as before. */
+/** Reads the config files, and logs the config and its problems if the files are not the same as before. */
 export async function readConfig(
   { configDir, config: options, graceMs = 0 }: ReaderOptions,
   before: ConfigState,
@@ -36,8 +34,7 @@ export async function readConfig(
     return [...found, ...kept].toSorted((a, b) => byteOrder(a.name, b.name));
   });
   const { reading: last, invalid } = before;
-  if (!isDeepStrictEqual([reading.config, reading.problems], [last?.config, last?.problems]))
-    logConfig(log, reading, mayBeVolume(configDir));
+  if (reading !== last) logConfig(log, reading);
   if (!isValid(reading)) {
     // Until there is another valid config, the last one has all its files.
     const error = new InvalidConfigError(reading.problems, reading.configFiles);

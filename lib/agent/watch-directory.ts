@@ -1,4 +1,4 @@
-import { existsSync, type FSWatcher, readlinkSync, statSync, unwatchFile, watch, watchFile } from 'node:fs';
+import { existsSync, type FSWatcher, readlinkSync, unwatchFile, watch, watchFile } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isConfigFileName } from '../config/config-file.ts';
 import { DATA_LINK } from '../config/read.ts';
@@ -27,8 +27,6 @@ export function directoryWatch(
   // Otherwise an event of the directory itself has no name, or the name of any directory.
   const dir = path.replace(/(?<=.)(?:\/+\.?)+$/, '');
   let current: FSWatcher | undefined;
-  /** What tells the watched directory from another one of its name. */
-  let watched: string | undefined;
   /** Where `..data` led before the last reading. */
   let target: string | undefined;
   const link = join(dir, DATA_LINK);
@@ -39,9 +37,8 @@ export function directoryWatch(
   signal.addEventListener('abort', () => unwatchFile(link));
 
   const warn = (error: unknown): void => notices.warn(TOPIC, [failureOf(error)]);
-  const open = (id: string): void => {
+  const open = (): void => {
     let quiet: NodeJS.Timeout | undefined;
-    current?.close();
     const watcher = watch(dir, { signal })
       .on('change', (_, name) => {
         const isItself = name === null || name === basename(dir);
@@ -56,26 +53,19 @@ export function directoryWatch(
       })
       .on('close', () => {
         clearTimeout(quiet);
-        if (current === watcher) watched = undefined;
+        current = undefined;
       })
       .on('error', (error) => {
         watcher.close();
         warn(error);
       });
-    [current, watched] = [watcher, id];
+    current = watcher;
   };
   return () => {
     target = targetOf(dir);
+    if (current !== undefined) return;
     try {
-      const { dev, ino, birthtimeNs } = statSync(dir, { bigint: true });
-      // A file system may give a new directory the number of one that is gone.
-      const id = `${dev} ${ino} ${birthtimeNs}`;
-      if (id === watched) return;
-      if (watched !== undefined)
-        notices.log.info(
-          'the config directory is another one now, and no event told of it; the agent watches the new one',
-        );
-      open(id);
+      open();
       notices.warn(TOPIC, [], 'watching the config directory again');
     } catch (error) {
       warn(error);

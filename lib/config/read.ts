@@ -147,11 +147,6 @@ function dataLink(dir: string): string | undefined {
   }
 }
 
-/** Whether the directory may be a projected volume: a volume without ConfigMaps is empty, or has only `..data`. */
-export function mayBeVolume(dir: string): boolean {
-  return orUndefined(() => dataLink(dir) !== undefined || readdirSync(dir).length === 0) ?? false;
-}
-
 /**
  * The directory that `..data` names. kubelet removes it only after it has swapped `..data`: one that is
  * missing while `..data` still names it stays missing.

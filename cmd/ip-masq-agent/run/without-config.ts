@@ -49,8 +49,7 @@ export async function familiesWithoutRules(
 /** What an invalid config means for the node, as a clause. */
 export async function effectOnNode(flags: FlagValues): Promise<string> {
   const found = [...(await findRulesInUse(flags)).values()];
-  if (found.includes(true)) return 'the rules on this node do not change';
-  return found.includes(undefined)
-    ? 'nothing on this node changes'
-    : 'this node has no rules of the agent: the packets of its pods leave with the addresses of the pods, and most get no answer from outside';
+  return found.every((hasRules) => hasRules === false)
+    ? 'this node has no rules of the agent: the packets of its pods leave with the addresses of the pods, and most get no answer from outside'
+    : 'the rules on this node do not change';
 }

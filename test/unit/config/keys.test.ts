@@ -97,6 +97,6 @@ for (const key of KEYS) {
 function logOf(config: MergedConfig): string {
   const lines: unknown[] = [];
   const log = { info: (...line: unknown[]) => lines.push(line) } as unknown as Logger;
-  logConfig(log, loadedOf(config), false);
+  logConfig(log, loadedOf(config));
   return JSON.stringify(lines);
 }
