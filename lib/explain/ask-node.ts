@@ -76,7 +76,7 @@ async function findFlows(
 }
 
 /** The first of those that have the same verdicts. */
-function onePerVerdict(found: readonly Explained[]): readonly Explained[] {
+export function onePerVerdict(found: readonly Explained[]): readonly Explained[] {
   const keys = found.map(({ decision, live }) =>
     JSON.stringify([decision?.verdict, live?.kernel.verdict, live && agreesWholly(live)]),
   );

@@ -3,6 +3,8 @@ import { it } from 'node:test';
 import { explainedText } from '../../../cmd/ip-masq-agent/explain/explain-text.ts';
 import { FAMILIES } from '../../../lib/cidr/address.ts';
 import { KEYS } from '../../../lib/config/keys.ts';
+import type { KernelVerdict } from '../../../lib/dataplane/dataplane.ts';
+import { onePerVerdict } from '../../../lib/explain/ask-node.ts';
 import { contenders, explained, type LiveVerdict } from '../../../lib/explain/explain.ts';
 import type { Suspect } from '../../../lib/foreign/suspects.ts';
 import { painter } from '../../../lib/text/colour.ts';
@@ -31,6 +33,18 @@ it('no chain is said to come first of which the kernel does not tell the order',
     first.map(({ position }) => position),
     ['before'],
   );
+});
+
+it('of the endpoints of a Service, the first with a verdict is told, and the first with which the kernel disagrees', () => {
+  const found = [true, true, false].map((agrees) => {
+    const live: Partial<LiveVerdict> = {
+      kernel: { verdict: 'masqueraded' } as KernelVerdict,
+      agrees,
+      elsewhere: [],
+    };
+    return { ...explainOf({}, '8.8.8.8'), live: live as LiveVerdict };
+  });
+  assert.deepEqual(onePerVerdict(found), [found[0], found[2]]);
 });
 
 function explainOf(texts: Readonly<Record<string, string>>, address: string) {

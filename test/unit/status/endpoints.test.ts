@@ -17,7 +17,8 @@ describe('answers that are equal', () => {
     };
     const start = performance.now();
     await Promise.all(Array.from({ length: 400 }, ask['/metrics']));
-    const seconds = 1 + Math.floor((performance.now() - start) / LIMITS.sharedAnswerMs);
+    // Also a short while can begin in one second and end in the next.
+    const seconds = 2 + Math.floor((performance.now() - start) / LIMITS.sharedAnswerMs);
     assert.ok(made <= seconds, `made ${made} times`);
   });
 });
