@@ -48,22 +48,6 @@ describe('the agent', () => {
     await agent.stop();
   });
 
-  it('names the config files that are gone, and goes on, also with --strict', async () => {
-    await using node = await createNode();
-    const configFile = inside('10.1.0.0/16');
-    const volume = await node.volume({ 'ip-masq-a': configFile, 'ip-masq-b': '{}', 'ip-masq-c': '{}' });
-    const agent = node.start('--resync-interval=100ms', '--strict', '--v=3', '--vanished-grace=0');
-    await chainHolds(node, ['10.1.0.0/16']);
-    await volume.swap({ 'ip-masq-a': configFile, 'ip-masq-b': '{}' });
-    await agent.logged(/"configFiles":\["ip-masq-a","ip-masq-b"\]/);
-    await volume.swap({});
-    await agent.logged(/"level":"warn".*ip-masq-a is gone since the last reading, .*restore the ConfigMap/);
-    await agent.logged(/ip-masq-a is gone(?:.*\n)*(?:.*"reason":"resync".*\n){2}/);
-    // One that said nothing leaves nothing behind.
-    assert.equal(agent.log().split('gone since').length, 2);
-    await agent.stop();
-  });
-
   it('ends with exit code 3 at a broken swap; the rules stay, the termination log says why', async () => {
     await using node = await createNode();
     const terminationLog = join(node.dir, 'termination-log');

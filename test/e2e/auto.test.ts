@@ -28,19 +28,6 @@ const LACKING = [
 ].join('\n');
 
 describe('the agent with --backend=auto', () => {
-  it('says what has chosen in metrics and at /statusz, and to the commands beside it', async () => {
-    await using node = await createNode();
-    await node.nft(KUBE_PROXY);
-    const agent = node.start(SERVED);
-    await agent.logged(/http:/);
-    assert.match(await node.metrics(), /build_info\{.*dataplane="nftables"\} 1/);
-    assert.match(await node.fetch('/statusz'), /why this dataplane: kube-proxy uses nftables/);
-    assert.match((await node.agent('doctor')).stdout, /read: .*; nftables: kube-proxy uses nftables;/);
-    const { stdout } = await node.agent('diff');
-    assert.match(stdout, /^IPv4, nftables: /m);
-    await agent.stop();
-  });
-
   it('follows kube-proxy within a resync, and removes its rules from the other dataplane after that', async () => {
     await using node = await createNode();
     const agent = node.start('--resync-interval=200ms', SERVED);

@@ -175,17 +175,6 @@ describe('commands beside a running agent', () => {
     await agent.stop();
   });
 
-  it('check flags together only with those of the agent', async () => {
-    await using node = await createNode();
-    const assertions = ['--must-not-masquerade=10.1.0.0/16', '--must-not-masquerade=10.2.0.0/16'];
-    const agent = await running(node, '--cidr-limit-max=5000', '--enable-ipv6', ...assertions);
-    const given = ['--cidr-limit=2000', '--must-masquerade=2001:db8::/32'];
-    const { code, stderr } = await node.agent('diff', ...given);
-    assert.equal(code, 0, stderr);
-    assert.match(stderr, /--must-not-masquerade=10\.1\.0\.0\/16,10\.2\.0\.0\/16/);
-    await agent.stop();
-  });
-
   it('take no answer that is longer than any agent gives', async () => {
     await using node = await createNode();
     const answer = `{ version: 'x'.repeat(300 * 1024), flags: ['--enable-ipv6=true'] }`;
