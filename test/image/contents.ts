@@ -18,7 +18,7 @@ const IPTABLES = ['iptables', 'ip6tables'].flatMap((command) =>
   ),
 );
 const PROGRAMS = {
-  '/usr/bin': ['ip-masq-agent', 'node'],
+  '/usr/bin': ['ip-masq-agent', 'ip-masq-ranges', 'node'],
   '/usr/sbin': [...IPTABLES, 'xtables-legacy-multi', 'xtables-nft-multi'].toSorted(),
 };
 /** What the base does not have, and has to come with it. */

@@ -15,8 +15,8 @@ type Fault = (method: string, url: string) => number | 'hang' | undefined;
 
 /** etcd and the API server of Kubernetes alone, without any node. */
 export interface ApiServer extends AsyncDisposable {
-  /** The URL of a proxy in front of it. */
-  readonly url: string;
+  /** Its URL; by default clients get that of a proxy in front of it. */
+  readonly direct: string;
   fault: Fault;
   /** Sends a request as an admin; returns status and value. */
   ask(
@@ -27,7 +27,7 @@ export interface ApiServer extends AsyncDisposable {
   /** The same; throws if the status is not one of success. */
   must(method: string, path: string, body?: object): Promise<never>;
   /** A kubeconfig with that token. */
-  kubeconfig(token: string): Promise<string>;
+  kubeconfig(token: string, url?: string): Promise<string>;
   /** Keeps what etcd holds, or takes it back. */
   snapshot(): Promise<void>;
   restore(): Promise<void>;
@@ -107,7 +107,7 @@ export async function startApiServer(): Promise<ApiServer> {
 
   const ask: ApiServer['ask'] = (method, path, body) => send(method, path, admin, port, body);
   const server: ApiServer = {
-    url,
+    direct: `https://127.0.0.1:${port}`,
     fault: () => undefined,
     ask,
     must: async (method, path, body) => {
@@ -115,9 +115,9 @@ export async function startApiServer(): Promise<ApiServer> {
       if (status >= 300) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(value)}`);
       return value;
     },
-    kubeconfig: async (token) => {
-      const file = at('kubeconfig');
-      const cluster = { server: url, 'certificate-authority-data': ca?.toString('base64') };
+    kubeconfig: async (token, to = url) => {
+      const file = at(`kubeconfig-${to.replace(/.*:/, '')}`);
+      const cluster = { server: to, 'certificate-authority-data': ca?.toString('base64') };
       const config = {
         ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'c' },
         clusters: [{ name: 'c', cluster }],
