@@ -141,7 +141,7 @@ export const grace: FlagKind<number> = {
 };
 
 /** Items separated by commas; an empty text means none. A flag that is given again adds to the others, so that no assertion is lost. */
-export function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKind<readonly Item[]> {
+function list<Item>(placeholder: string, itemOf: (text: string) => Item): FlagKind<readonly Item[]> {
   return {
     placeholder,
     repeats: true,
@@ -171,6 +171,17 @@ export const assertions = list('CIDRS', (item): Traffic => {
 });
 
 export const cidrList = list('CIDRS', prefixOf);
+
+export const names = list('NAMES', (name) => name);
+
+/** Some of these words. */
+export function someOf<const Word extends string>(words: readonly Word[]): FlagKind<readonly Word[]> {
+  return list('NAMES', (name) => {
+    const word = words.find((one) => one === name);
+    if (word !== undefined) return word;
+    throw new UsageError(`has ${quote(name)}: write some of ${words.join(', ')}, with commas between`);
+  });
+}
 
 function prefixOf(text: string): Prefix {
   const parsed = parsePrefix(text);

@@ -1,5 +1,4 @@
-import { CONNECTIONS_LINE, describePolicyChange, verdictLines } from '../../lib/policy/changes.ts';
-import { compilePolicy } from '../../lib/policy/policy.ts';
+import { configChangeLines } from '../../lib/policy/changes.ts';
 import { type Options, rejectedText } from '../../lib/ranges/decide.ts';
 import { configMapOf, isWritten, mergedWith, NAME, type Objects, planFor } from '../../lib/ranges/plan.ts';
 import { prettyJson, printable } from '../../lib/text/escape.ts';
@@ -21,16 +20,12 @@ export function dryRun(objects: Objects, options: Options, flags: RangesFlags): 
   const head = `apiVersion: v1\nkind: ConfigMap\nmetadata: ${JSON.stringify(configMap.metadata)}`;
   const yaml = `${head}\ndata:\n  ${NAME}: |\n${text?.replaceAll(/^(?=.)/gm, '    ')}`;
   print(flags.output === 'json' ? prettyJson(configMap) : yaml);
-  const [before, after] = [objects.own?.data?.[NAME], text].map(
+  const configs = [objects.own?.data?.[NAME], text].map(
     (one) => mergedWith(one, objects.others, options).config,
   );
-  if (before === undefined || after === undefined)
-    printError('which verdicts change is unknown: the config files that are there have errors');
-  else
-    for (const family of options.families) {
-      const change = describePolicyChange(compilePolicy(before, family), compilePolicy(after, family));
-      for (const line of verdictLines(family, change)) printError(line);
-    }
-  printError(CONNECTIONS_LINE);
+  const [before, after] = configs;
+  if (before && after)
+    for (const line of configChangeLines(before, after, options.families).lines) printError(line);
+  else printError('which verdicts change cannot be told: the config files that are there have errors');
   return isWritten(configMap, objects.own) ? EXIT.ok : EXIT.different;
 }

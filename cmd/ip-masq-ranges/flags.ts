@@ -1,8 +1,7 @@
 import { UNROUTED_RANGES } from '../../lib/cidr/reserved.ts';
 import type { Refusal } from '../../lib/ranges/decide.ts';
 import { TELLERS } from '../../lib/ranges/sources.ts';
-import { quote } from '../../lib/text/escape.ts';
-import { EXIT, UsageError } from '../ip-masq-agent/exit.ts';
+import { EXIT } from '../ip-masq-agent/exit.ts';
 import {
   anyText,
   bindAddress,
@@ -11,19 +10,13 @@ import {
   cidrList,
   count,
   grace,
-  list,
+  names,
+  someOf,
 } from '../ip-masq-agent/flag-kinds.ts';
 import { flag, type Values } from '../ip-masq-agent/flag-table.ts';
 import { FLAGS as AGENT_FLAGS } from '../ip-masq-agent/flags.ts';
 
-const texts = list('NAMES', (name) => name);
-const tellers = list('NAMES', (name) => {
-  if (Object.hasOwn(TELLERS, name)) return name as keyof typeof TELLERS;
-  const known = Object.keys(TELLERS).join(', ');
-  throw new UsageError(`has ${quote(name)}: write some of ${known}, with commas between`);
-});
-
-const DEFAULT_READ = Object.keys(TELLERS).join();
+const TELLER_NAMES = Object.keys(TELLERS) as (keyof typeof TELLERS)[];
 const DEFAULT_WITHIN = UNROUTED_RANGES.map(({ prefix }) => prefix.text).join();
 const DEFAULT_MAPS = 'ip-masq-operator,ip-masq-cloud';
 
@@ -42,14 +35,14 @@ const HELP = {
 
 /** The flags of this program alone. Parser, help and documentation use this table. */
 export const OWN_FLAGS = {
-  read: flag(tellers, DEFAULT_READ, HELP.read),
+  read: flag(someOf(TELLER_NAMES), TELLER_NAMES.join(), HELP.read),
   'node-addresses': flag(boolean, 'false', 'also list the InternalIPs of Nodes. This needs nodes in --read'),
   'static-ranges': flag(cidrList, '', 'CIDRs that are always in the list. --within does not bound them'),
   within: flag(cidrList, DEFAULT_WITHIN, HELP.within),
   grace: flag(grace, '30m', 'how long a range stays in the list after its last use'),
   'most-removed': flag(count, '50', HELP.mostRemoved),
   first: flag(choice('beside', 'rfc1918'), 'beside', HELP.first),
-  'config-maps': flag(texts, DEFAULT_MAPS, HELP.maps),
+  'config-maps': flag(names, DEFAULT_MAPS, HELP.maps),
   namespace: flag(anyText('NAME'), 'kube-system', 'the namespace of all these ConfigMaps'),
   'dry-run': flag(boolean, 'false', 'print the ConfigMap and which verdicts would change, and write nothing'),
   output: flag(choice('yaml', 'json'), 'yaml', 'format of the ConfigMap that --dry-run prints', 'o'),

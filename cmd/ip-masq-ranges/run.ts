@@ -7,7 +7,7 @@ import type { Options } from '../../lib/ranges/decide.ts';
 import { metricsText } from '../../lib/ranges/metrics.ts';
 import type { Objects } from '../../lib/ranges/plan.ts';
 import { Publisher } from '../../lib/ranges/publisher.ts';
-import { Sources, TELLERS } from '../../lib/ranges/sources.ts';
+import { sourcesOf, TELLERS } from '../../lib/ranges/sources.ts';
 import { probeReply } from '../../lib/status/probes.ts';
 import { type Routes, reply, serve } from '../../lib/status/server.ts';
 import { buildInfo } from '../ip-masq-agent/build-info.ts';
@@ -25,20 +25,23 @@ const RESYNC_MS = 30_000;
 
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
+type Sources = ReturnType<typeof sourcesOf>;
+
 /** Returns the exit code. */
 export async function run(flags: RangesFlags): Promise<number> {
   const { within, grace, 'most-removed': mostRemoved } = flags;
   const options = { within, grace, mostRemoved, families: keptFamilies(flags), config: configOptions(flags) };
   const api = new Api();
   const tellers = flags.read.map((name) => TELLERS[name]);
-  const sources = new Sources(api, tellers, flags.namespace, flags['config-maps']);
+  const sources = sourcesOf(api, tellers, flags.namespace, flags['config-maps']);
   await sources.list();
   if (flags['dry-run']) return dryRun(objectsOf(sources, flags), options, flags);
   return publish(api, sources, options, flags);
 }
 
 /** What the API server and the flags tell. */
-function objectsOf({ objects }: Sources, flags: RangesFlags): Objects {
+function objectsOf(sources: Sources, flags: RangesFlags): Objects {
+  const objects = sources.objects();
   const given = (kind: Claim['kind'], by: string, prefixes: readonly { readonly text: string }[]) =>
     prefixes.map(({ text }): Claim => ({ text, kind, by }));
   const first = PRIVATE_RANGES.map(({ prefix }) => prefix);

@@ -11,9 +11,10 @@ import {
   rangeSet,
   sizeOf,
 } from '../cidr/ranges.ts';
+import type { MergedConfig } from '../config/config.ts';
 import { printable } from '../text/escape.ts';
 import { counted, countedAddresses, truncated, truncatedText } from '../text/words.ts';
-import { type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
+import { compilePolicy, type Entry, nodeAddressText, outcomeText, type Policy } from './policy.ts';
 import { type ChangedRange, pairVerdicts, type VerdictRange, type Verdicts, verdictsOf } from './verdicts.ts';
 
 export interface VerdictChanges {
@@ -30,6 +31,17 @@ export const CONNECTIONS_KEEP = 'connections that exist keep their source addres
 
 /** What commands say of it, once, behind all changes. */
 export const CONNECTIONS_LINE = `${CONNECTIONS_KEEP.replace(/^c/, 'C')}.`;
+
+/** What changes for packets if the first config is replaced by the second, as lines that commands print. */
+export function configChangeLines(before: MergedConfig, after: MergedConfig, families: readonly Family[]) {
+  const changes = families.map((family) => ({
+    family,
+    ...describePolicyChange(compilePolicy(before, family), compilePolicy(after, family)),
+  }));
+  const differs = changes.some(({ lines }) => lines.length > 0);
+  const text = changes.flatMap((change) => verdictLines(change.family, change));
+  return { differs, lines: [...text, ...(differs ? [CONNECTIONS_LINE] : [])] };
+}
 
 /** The changes as lines that commands print. */
 export function verdictLines(what: string, { summary, lines }: VerdictChanges): readonly string[] {

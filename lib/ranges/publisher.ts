@@ -24,8 +24,6 @@ interface Told {
 
 /** The most Events of one round: a Node may change what it says as often as it likes. */
 const MOST_EVENTS = 10;
-/** Characters of a message that the API server takes. */
-const LONGEST_MESSAGE = 1024;
 const UNREAD: Refusal = { reason: 'unreadable', message: 'the cluster is not read yet' };
 
 /** Keeps the ConfigMap as the objects say. */
@@ -103,7 +101,7 @@ export class Publisher {
     const event = {
       metadata: { generateName: `${NAME}.`, namespace },
       involvedObject: { apiVersion: 'v1', ...object },
-      ...{ type: 'Warning', reason, message: message.slice(0, LONGEST_MESSAGE), count: 1 },
+      ...{ type: 'Warning', reason, message, count: 1 },
       ...{ source: { component: NAME }, firstTimestamp: time, lastTimestamp: time },
     };
     return this.#api.request('POST', `/api/v1/namespaces/${namespace}/events`, {}, event);

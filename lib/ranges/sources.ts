@@ -18,46 +18,32 @@ const calico: Teller = { path: '/apis/crd.projectcalico.org/v1/ippools', keep: p
 /** What can tell ranges. */
 export const TELLERS = { kubeadm, flannel, calico, nodes: { path: '/api/v1/nodes', keep: nodeClaims } };
 
-/** What is read of the API server. */
-export class Sources {
-  readonly #claims: readonly Collection<readonly Claim[]>[];
-  readonly #own: Collection<KubeObject>;
-  readonly #others: readonly Collection<KubeObject>[];
-
-  /** @param configMaps the names of other ConfigMaps with config files */
-  constructor(
-    api: Pick<Api, 'request' | 'watch'>,
-    tellers: readonly Teller[],
-    namespace: string,
-    configMaps: readonly string[],
-  ) {
-    const whole = (name: string) =>
-      new Collection(api, { ...configMap(namespace, name), keep: (object) => object });
-    this.#claims = tellers.map((teller) => new Collection(api, teller));
-    this.#own = whole(NAME);
-    this.#others = configMaps.map(whole);
-  }
-
-  get #all(): readonly Collection<unknown>[] {
-    return [...this.#claims, this.#own, ...this.#others];
-  }
-
-  async list(): Promise<void> {
-    await Promise.all(this.#all.map((one) => one.list()));
-  }
-
-  async follow(onChange: () => void): Promise<void> {
-    await Promise.all(this.#all.map((one) => one.follow(onChange)));
-  }
-
-  get objects(): Objects {
-    return {
-      claims: this.#claims.flatMap(({ objects }) => objects.flat()),
-      own: this.#own.objects[0],
-      others: this.#others.flatMap(({ objects }) => objects),
-      failures: this.#all.flatMap(({ failure }) => failure ?? []),
-    };
-  }
+/**
+ * What is read of the API server.
+ *
+ * @param configMaps the names of other ConfigMaps with config files
+ */
+export function sourcesOf(
+  api: Pick<Api, 'request' | 'watch'>,
+  tellers: readonly Teller[],
+  namespace: string,
+  configMaps: readonly string[],
+) {
+  const whole = (name: string) =>
+    new Collection<KubeObject>(api, { ...configMap(namespace, name), keep: (object) => object });
+  const claims = tellers.map((teller) => new Collection(api, teller));
+  const [own, others] = [whole(NAME), configMaps.map(whole)];
+  const all: readonly Collection<unknown>[] = [...claims, own, ...others];
+  return {
+    list: () => Promise.all(all.map((one) => one.list())),
+    follow: (onChange: () => void) => Promise.all(all.map((one) => one.follow(onChange))),
+    objects: (): Objects => ({
+      claims: claims.flatMap(({ objects }) => objects.flat()),
+      own: own.objects[0],
+      others: others.flatMap(({ objects }) => objects),
+      failures: all.flatMap(({ failure }) => failure ?? []),
+    }),
+  };
 }
 
 function configMap(namespace: string, name: string) {

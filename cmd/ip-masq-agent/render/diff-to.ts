@@ -1,7 +1,6 @@
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
-import { CONNECTIONS_LINE, describePolicyChange, verdictLines } from '../../../lib/policy/changes.ts';
-import { compilePolicy } from '../../../lib/policy/policy.ts';
+import { configChangeLines } from '../../../lib/policy/changes.ts';
 import type { Args } from '../command.ts';
 import type { RENDER_FLAGS } from '../command-flags.ts';
 import { EXIT, UsageError } from '../exit.ts';
@@ -18,13 +17,8 @@ type RenderFlags = Args<typeof RENDER_FLAGS>['flags'];
  */
 export async function compareSources(flags: RenderFlags): Promise<number> {
   const [before, after] = await readBoth(flags);
-  const changes = keptFamilies(flags).map((family) => ({
-    family,
-    ...describePolicyChange(compilePolicy(before, family), compilePolicy(after, family)),
-  }));
-  const differs = changes.some(({ lines }) => lines.length > 0);
-  const text = changes.flatMap((change) => verdictLines(change.family, change));
-  print([...text, ...(differs ? [CONNECTIONS_LINE] : []), ''].join('\n'));
+  const { differs, lines } = configChangeLines(before, after, keptFamilies(flags));
+  print([...lines, ''].join('\n'));
   return differs ? EXIT.different : EXIT.ok;
 }
 
