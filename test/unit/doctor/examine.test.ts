@@ -48,6 +48,11 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
   ['no agent', {}, 'no-agent not-read'],
   ['no config directory', { files: undefined }, 'config-unreadable no-agent'],
   ['an invalid config', { files: { 'ip-masq-a': 'masqLinkLocal: 1' } }, 'config-invalid no-agent'],
+  [
+    'a config file that cannot be read',
+    { files: { 'ip-masq-a': '#'.repeat(2 ** 20 + 1) } },
+    'config-invalid no-agent',
+  ],
   ['no config file', { files: {} }, 'config-empty no-agent out-of-sync not-read'],
   [
     'nothing inside',
