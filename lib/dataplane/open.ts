@@ -4,7 +4,6 @@ import { BY_FLAG, type Dataplane, type RuleLocation } from './dataplane.ts';
 import { DataplaneError } from './error.ts';
 import type { Host } from './host.ts';
 import { secondChain } from './iptables/chain.ts';
-import { findCommand } from './iptables/detect.ts';
 import { iptablesLocations, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
 import { noAnswer } from './netlink.ts';
@@ -25,33 +24,28 @@ export type ChooseDataplane = () => Promise<Dataplane>;
  * object. Called before each reading, because after a boot the agent mostly starts before kube-proxy.
  */
 export function dataplaneChooser(options: DataplaneOptions, host: Host): ChooseDataplane {
-  const iptables = once(() => openIptables(options, host));
-  const nftables = once(async (reason: string) => openNftables(options, host, reason));
-  const fitting = once((reason: string) => openFitting(options, host, reason));
+  const opened = new Map<string, Promise<Dataplane>>();
+  const once = (reason: string, open: (reason: string) => Promise<Dataplane>): Promise<Dataplane> => {
+    const dataplane = opened.get(reason) ?? open(reason);
+    opened.set(reason, dataplane);
+    dataplane.catch(() => opened.delete(reason));
+    return dataplane;
+  };
+  const nftables = async (reason: string) => openNftables(options, host, reason);
+  const fitting = (reason: string) => openFitting(options, host, reason);
   let last: Dataplane | undefined;
   return async () => {
-    if (options.backend === 'iptables') return await iptables();
-    if (options.backend === 'nftables') return await nftables(BY_FLAG);
+    if (options.backend === 'iptables') return await once(BY_FLAG, () => openIptables(options, host));
+    if (options.backend === 'nftables') return await once(BY_FLAG, nftables);
     const found = await findProxyTable(host);
     // No answer is not a reason to leave a dataplane.
     if (found instanceof DataplaneError && last !== undefined) return last;
     if (found instanceof DataplaneError && found.isRetryable) throw found;
-    if (found === true) last = await nftables('kube-proxy uses nftables');
-    else if (found === false) last = await fitting('kube-proxy does not use nftables');
+    if (found === true) last = await once('kube-proxy uses nftables', nftables);
+    else if (found === false) last = await once('kube-proxy does not use nftables', fitting);
     // A kernel without nf_tables has no such table, and without netlink nftables cannot be used.
-    else last = await fitting(`nf_tables cannot be asked about kube-proxy: ${found.message}`);
+    else last = await once(`nf_tables cannot be asked about kube-proxy: ${found.message}`, fitting);
     return last;
-  };
-}
-
-/** Calls it until it has succeeded once. */
-function once<Args extends readonly unknown[], Value>(
-  call: (...args: Args) => Promise<Value>,
-): (...args: Args) => Promise<Value> {
-  let known: Value | undefined;
-  return async (...args) => {
-    known ??= await call(...args);
-    return known;
   };
 }
 
@@ -87,11 +81,6 @@ async function openFitting(options: DataplaneOptions, host: Host, reason: string
       `${why.remedy}; or ${error.remedy}`,
     );
   }
-}
-
-/** Starts what opening the dataplane most likely waits for: a tool that runs while the config files are read. */
-export function prepareDataplane({ backend, mode }: DataplaneOptions, host: Host): void {
-  if (backend !== 'nftables') findCommand(host, mode === 'auto' ? 'nft' : mode).catch(() => {});
 }
 
 /** Where rules of the agent can be in nf_tables: kube-proxy changes `nat` all the time, so only the chain tells there. */

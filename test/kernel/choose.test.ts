@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
-import { Netlink } from '../../lib/dataplane/netlink.ts';
+import { Netlink, type Requests } from '../../lib/dataplane/netlink.ts';
 import { dataplaneChooser } from '../../lib/dataplane/open.ts';
 import type { DataplaneOptions } from '../../lib/dataplane/options.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
@@ -96,8 +96,10 @@ describe('--backend=auto', () => {
   it('keeps its answer for as long as the kernel has none, and without one tries again', async () => {
     await using box = await createBox();
     let failure: NetlinkError | undefined;
+    let requests: Requests | undefined;
     const sockets = {
       openRequests: () => {
+        if (requests !== undefined) return requests;
         throw failure ?? new NetlinkError('failed', 'no memory', 'ENOBUFS');
       },
       openWatch: () => assert.fail('nothing is watched here'),
@@ -110,6 +112,9 @@ describe('--backend=auto', () => {
     assert.match(chosen.reason, /^nf_tables cannot be asked about kube-proxy: no subsystem; /);
     failure = undefined;
     assert.equal(await choose(), chosen);
+    const nothing = async () => undefined;
+    requests = { table: nothing, chain: nothing } as unknown as Requests;
+    assert.match((await choose()).reason, /^kube-proxy does not use nftables; /);
   });
 
   for (const backend of ['iptables', 'nftables'] as const)

@@ -10,7 +10,7 @@ import type { AgentOptions } from '../../../lib/agent/steps.ts';
 import { directoryWatch } from '../../../lib/agent/watch-directory.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
-import { dataplaneChooser, prepareDataplane } from '../../../lib/dataplane/open.ts';
+import { dataplaneChooser } from '../../../lib/dataplane/open.ts';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { collectGarbageSoon } from '../../../lib/node/collect-garbage.ts';
@@ -51,9 +51,10 @@ function startAgent(args: Args, log: Logger): Daemon {
   // Until the lock is decided, the rules may be those of another agent.
   const cleansUp = () => flags['cleanup-on-exit'] && agent.state.ownsRules;
   stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
-  prepareDataplane(dataplaneOptions(flags), host);
   const store = flags['state-dir'] === '' ? undefined : new LastValidFile(flags['state-dir'], notices);
   const options = agentOptions(args, parts, store);
+  // Tools run while the config files are read. The first round chooses again, and tells of a failure.
+  options.chooseDataplane().catch(() => {});
   const loop = rounds({ options, agent, notices, signal: stopSignal }, reasons);
   return {
     work: flags.once ? syncOnce(loop, parts, store) : keepSynced(loop, parts, store),

@@ -1,13 +1,12 @@
 import { FAMILIES, type Family } from '../../cidr/address.ts';
 import type { Dataplane, EntryCount, Plan, RuleLocation } from '../dataplane.ts';
-import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
 import { noAnswer, readIfChanged } from '../netlink.ts';
 import type { IptablesMode, IptablesOptions, RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import { type Detected, detectMode } from './detect.ts';
 import { inTurns, usesLegacyNat } from './legacy.ts';
-import { natObstacle } from './nat-state.ts';
+import { readNat } from './nat-state.ts';
 import { type IptablesObservation, observe } from './observe.ts';
 import { type ChainDraft, plan, planRemoval } from './plan.ts';
 import { type KernelRule, sameRule } from './rule.ts';
@@ -61,33 +60,24 @@ export function iptablesDataplane(
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
   const families = { IPv4: newKnowledge(), IPv6: newKnowledge() };
+  const second = secondChain(chain);
   const readChanged = readIfChanged<IptablesObservation>(
     async () => await netlink?.generation().catch(noAnswer),
     async (family) => {
       const known = families[family];
-      const { ignoredJumps, mayHaveSecond } = known;
-      const found = await observe(tools[family], {
-        chain,
-        most: options.mostObjects,
-        mayHaveSecond,
-        ignoredJumps,
-      });
-      known.mayHaveSecond = found.chains.includes(secondChain(chain));
-      const obstacle = await netlink?.use((requests) => natObstacle(requests, family)).catch(noAnswer);
-      return { ...found, obstacle };
+      const nat = await netlink
+        ?.use((requests) => readNat(requests, family, [chain, second]))
+        .catch(noAnswer);
+      const chains = nat?.chains ?? (known.mayHaveSecond ? [chain, second] : [chain]);
+      const found = await observe(tools[family], { chain, chains, most: options.mostObjects });
+      known.mayHaveSecond = found.chains.includes(second);
+      return { ...found, obstacle: nat?.obstacle };
     },
   );
-  const apply = async ({ family, script, oldJumps, deletes }: ChainDraft): Promise<void> => {
-    const { stays, ignoredJumps } = families[family];
+  const apply = async ({ family, script, deletes }: ChainDraft): Promise<void> => {
+    const { stays } = families[family];
     stays.clear();
-    await tools[family].restore(script).catch((error: unknown) => {
-      const foreign = oldJumps.filter((spec) => !sameRule(spec, renderJump(chain)));
-      const mayBeJump = error instanceof DataplaneError && ['refused', 'raced'].includes(error.failure);
-      if (!mayBeJump || foreign.length === 0) throw error;
-      // iptables may not read the words of a jump that it prints. The next attempt leaves them: they lead to the same chain.
-      for (const spec of foreign) ignoredJumps.add(spec);
-      throw new DataplaneError('raced', error.message, error.remedy);
-    });
+    await tools[family].restore(script);
     for (const name of deletes) {
       const said = await tools[family].deleteChain(name);
       if (said !== undefined) stays.set(name, said);
@@ -138,16 +128,14 @@ export function iptablesDataplane(
 
 /** What the dataplane knows of one family. */
 interface Knowledge {
-  /** Whether the last reading may have missed the second chain: only the agent makes one, and the first chain then leads to it. */
+  /** Without netlink, whether the last reading may have missed the second chain: only the agent makes one, and the first chain then leads to it. */
   mayHaveSecond: boolean;
-  /** Jumps that a restore could not delete. */
-  readonly ignoredJumps: Set<string>;
   /** The chains that iptables did not delete at the last change, and what it said. */
   readonly stays: Map<string, string>;
 }
 
 function newKnowledge(): Knowledge {
-  return { mayHaveSecond: true, ignoredJumps: new Set(), stays: new Map() };
+  return { mayHaveSecond: true, stays: new Map() };
 }
 
 function undeletableText(chain: string, said: string): string {

@@ -6,11 +6,28 @@ import type { Requests } from '../netlink.ts';
 /** NFT_TABLE_F_DORMANT, NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC and NF_DROP. */
 const [DORMANT, POSTROUTING_HOOK, SOURCE_NAT, DROP] = [1, 4, 100, 0];
 
+interface NatState {
+  /** Which of the agent's chains are there. */
+  readonly chains: readonly string[];
+  readonly obstacle: DataplaneError | undefined;
+}
+
+/** What netlink tells about `nat` of nf_tables without a tool. */
+export async function readNat(
+  requests: Pick<Requests, 'table' | 'chain'>,
+  family: Family,
+  names: readonly string[],
+): Promise<NatState> {
+  const chains: string[] = [];
+  for (const chain of names) if (await requests.chain({ family, table: 'nat', chain })) chains.push(chain);
+  return { chains, obstacle: await natObstacle(requests, family) };
+}
+
 /**
  * What another program has made of `nat` so that rules of iptables in nft mode do not have their effect; undefined if nothing.
  * iptables itself shows the policy of the chain alone.
  */
-export async function natObstacle(
+async function natObstacle(
   requests: Pick<Requests, 'table' | 'chain'>,
   family: Family,
 ): Promise<DataplaneError | undefined> {

@@ -1,7 +1,7 @@
 import type { Family } from '../../cidr/address.ts';
 import type { DataplaneError } from '../error.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
-import { isWritable, type KernelRule, ruleTarget } from './rule.ts';
+import { isWritable, type KernelRule, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
 
 /** The agent's rules of one family in the kernel, as iptables lists them. */
@@ -24,24 +24,24 @@ export interface IptablesObservation {
 /** What is to be read. */
 interface Reading {
   readonly chain: string;
+  /** Which of both chains may be there. The second one is read in any case if the first one leads to it. */
+  readonly chains: readonly string[];
   /** The most rules of a chain that are read: one that holds more is not as the agent has written it. */
   readonly most: number | undefined;
-  /** Whether the second chain may be there although the first one does not lead to it. */
-  readonly mayHaveSecond: boolean;
-  /** The jumps that iptables could not delete by the words that it lists. */
-  readonly ignoredJumps: ReadonlySet<string>;
 }
 
 /** Reads the agent's chains and POSTROUTING: a node can hold 100,000 foreign rules in other chains. */
-export async function observe(tool: Tool, reading: Reading): Promise<IptablesObservation> {
-  const { chain, most, mayHaveSecond } = reading;
+export async function observe(tool: Tool, { chain, chains, most }: Reading): Promise<IptablesObservation> {
   const second = secondChain(chain);
   const list = async (name: string): Promise<readonly KernelRule[] | undefined> =>
     (await tool.list(name, 'nat', most))?.map((spec) => ({ chain: name, spec }));
-  const [first, postrouting] = await Promise.all([list(chain), tool.list('POSTROUTING')]);
+  // No rule can lead to a chain that is not there.
+  const [first, postrouting] = chains.includes(chain)
+    ? await Promise.all([list(chain), tool.list('POSTROUTING')])
+    : [undefined, []];
   const leadsOn = first?.some(({ spec }) => spec.includes(second) && ruleTarget(spec) === second) ?? false;
-  const rest = leadsOn || mayHaveSecond ? await list(second) : undefined;
-  const jumps = postrouting ? jumpsIn(postrouting, reading) : await findJumps(tool, chain);
+  const rest = leadsOn || chains.includes(second) ? await list(second) : undefined;
+  const jumps = postrouting ? await jumpsIn(tool, postrouting, chain) : await findJumps(tool, chain);
   return {
     family: tool.family,
     rules: leadsOn ? rest && first?.concat(rest) : first,
@@ -53,11 +53,19 @@ export async function observe(tool: Tool, reading: Reading): Promise<IptablesObs
   };
 }
 
-function jumpsIn(postrouting: readonly string[], { chain, ignoredJumps }: Reading): readonly string[] {
-  return postrouting.filter(
-    (spec) =>
-      spec.includes(chain) && ruleTarget(spec) === chain && isWritable(spec) && !ignoredJumps.has(spec),
-  );
+/** The jumps in POSTROUTING. Those that cannot be deleted by the words that iptables lists stay: they only lead to the same chain. */
+async function jumpsIn(
+  tool: Tool,
+  postrouting: readonly string[],
+  chain: string,
+): Promise<readonly string[]> {
+  const jump = renderJump(chain);
+  const found: string[] = [];
+  for (const spec of postrouting) {
+    if (!spec.includes(chain) || ruleTarget(spec) !== chain || !isWritable(spec)) continue;
+    if (sameRule(spec, jump) || (await tool.reads('POSTROUTING', spec))) found.push(spec);
+  }
+  return found;
 }
 
 /**

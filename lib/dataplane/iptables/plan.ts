@@ -5,9 +5,8 @@ import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts
 import type { IptablesObservation } from './observe.ts';
 import { type KernelRule, keyOf, sameRule } from './rule.ts';
 
-/** A draft, the jumps that it deletes, and the chains to delete once its transaction is carried out. */
+/** A draft, and the chains to delete once its transaction is carried out. */
 export interface ChainDraft extends Draft {
-  readonly oldJumps: readonly string[];
   readonly deletes: readonly string[];
 }
 
@@ -51,7 +50,6 @@ export function plan(
       ...deletions(oldJumps),
       ...(jumpRight ? [] : [`-A POSTROUTING ${jump}`]),
     ]),
-    oldJumps,
     deletes: left,
   };
 }
@@ -90,7 +88,6 @@ export function planRemoval(observed: IptablesObservation): ChainDraft | undefin
     found: ['chain left over'],
     ...compare(observed, [], undefined),
     script: transaction([...declarations(...chains), ...deletions(jumps)]),
-    oldJumps: jumps,
     deletes: chains,
   };
 }

@@ -18,9 +18,6 @@ const LOCK_WAIT = '1';
 /** More than a rule of the agent has in a listing, on average. */
 const RULE_BYTES = 256;
 
-/** The exit code of `iptables -C` if there is no such rule. */
-const EXIT_FALSE = 1;
-
 /** The command of a family, without the suffix of a mode. */
 export const IPTABLES_OF = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
 
@@ -71,13 +68,20 @@ export function createTool(host: Host, family: Family, suffix: string) {
     async holds(chain: string, spec: string): Promise<boolean> {
       const result = await query('nat', '-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
-      if (result.code === EXIT_FALSE || isAbsent(result)) return false;
+      if (NO_SUCH_RULE.test(result.stderr) || isAbsent(result)) return false;
       if (!isUnreadable(result)) throw failure(command, result);
       throw new DataplaneError(
         'blocked',
         `${command} cannot tell whether the agent's rules are in use, because it can neither list ${chain} of nat nor look for the jump there: ${saidBy(result)}`,
         'use --backend=nftables, or find the program that writes rules of nft(8) into this chain',
       );
+    },
+    /** Whether iptables can read the words that it prints for a rule of a chain in `nat`, and finds the rule by them. */
+    async reads(chain: string, spec: string): Promise<boolean> {
+      const result = await query('nat', '-C', chain, ...ruleWords(spec));
+      const error = failure(command, result);
+      if (result.code !== 0 && ['busy', 'exhausted'].includes(error.failure)) throw error;
+      return result.code === 0;
     },
     /**
      * Asks the kernel for what a rule needs, by looking for it. Nothing is written.
@@ -146,20 +150,26 @@ function parseCounts(spec: string): CountedRule {
   return { spec: rest, packets: BigInt(packets) };
 }
 
-/**
- * Whether a chain or table is missing. iptables-nft 1.8 calls a missing or unreadable chain "incompatible", and iptables-legacy takes
- * one in a rule for an extension.
- */
+/** What `-C` says if there is no such rule. It says this only of a chain that it has read. */
+const NO_SUCH_RULE = /does a matching rule exist/;
+
+/** Whether a chain or table is missing; iptables-legacy takes a chain in a rule for an extension. */
 function isAbsent({ stderr }: ToolResult): boolean {
-  return /No chain\/target\/match|is incompatible|does not exist|Couldn't load target/i.test(stderr);
+  return /No chain\/target\/match|does not exist|Couldn't load target/i.test(stderr);
 }
 
 /** What iptables-legacy says of a rule that another program has written. It still finds a given rule, and writes others. */
 const UNKNOWN_EXTENSION = /Can't find library for (?:match|target) `/;
 
-/** Whether there is a rule that iptables cannot parse, of nft(8), some of which make it crash, or with an unknown extension. */
+/**
+ * Whether there is a rule that iptables cannot parse, of nft(8), some of which make it crash, or with an unknown extension. Some
+ * versions of iptables-nft 1.8 say the first of these texts of a missing chain too.
+ */
 function isUnreadable({ stderr }: ToolResult): boolean {
-  return /Parsing nftables rule failed|crashed: SIG/i.test(stderr) || UNKNOWN_EXTENSION.test(stderr);
+  return (
+    /is incompatible|Parsing nftables rule failed|crashed: SIG/i.test(stderr) ||
+    UNKNOWN_EXTENSION.test(stderr)
+  );
 }
 
 /** What iptables-nft says of each match and target that the kernel does not know; nft_compat is needed for all. */

@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
-import { type Host, systemHost } from '../../../lib/dataplane/host.ts';
+import { type Host, systemHost, type ToolResult } from '../../../lib/dataplane/host.ts';
 import { detectMode } from '../../../lib/dataplane/iptables/detect.ts';
+import { observe } from '../../../lib/dataplane/iptables/observe.ts';
 import { createTool } from '../../../lib/dataplane/iptables/tool.ts';
 import { runWithFewFiles } from '../../lab/few-files.ts';
 import { hostWith } from './support.ts';
@@ -108,6 +109,46 @@ describe('a listing', () => {
   it('has no rule that is only part of a comment', async () => {
     const rules = await list('-P X ACCEPT\n-A X -m comment --comment "a \\"\n-A X -j Y\n" -j RETURN\n');
     assert.deepEqual(rules, ['-m comment --comment "a \\"\n-A X -j Y\n" -j RETURN']);
+  });
+});
+
+describe('a jump', () => {
+  const spec = '-m comment --comment "a jump" -j X';
+  const command = 'iptables --wait 1 -t nat -C POSTROUTING -m comment --comment a jump -j X';
+  const toolSaying = (code: number, stderr: string) =>
+    createTool(hostWith({ [command]: { code, stderr } }), 'IPv4', '');
+
+  // Measured with iptables 1.8.9 and 1.8.11.
+  for (const [code, stderr, answer] of [
+    [0, '', true],
+    [1, 'iptables: Bad rule (does a matching rule exist in that chain?).', false],
+    [2, "iptables v1.8.9 (legacy): Couldn't load target `X':No such file or directory", false],
+    [3, 'Error: cmp sreg undef\niptables v1.8.9 (nf_tables): Parsing nftables rule failed', 'blocked'],
+    [1, "iptables v1.8.9 (nf_tables): chain `POSTROUTING' in table `nat' is incompatible", 'blocked'],
+    [1, 'iptables: Failed to initialize nft: Operation not permitted', 'denied'],
+    [4, 'Another app is currently holding the xtables lock.', 'busy'],
+  ] as const)
+    it(`is there, or not, only if iptables could look for it: ${answer}, ${stderr}`, async () => {
+      const found = toolSaying(code, stderr).holds('POSTROUTING', spec);
+      if (typeof answer === 'string') await assert.rejects(found, { failure: answer });
+      else assert.equal(await found, answer);
+    });
+
+  it('that iptables prints and does not find by these words is left alone, until it finds it', async () => {
+    const answers: Record<string, Partial<ToolResult>> = {
+      'iptables --wait 1 -t nat -S X': { stdout: '-N X\n' },
+      'iptables --wait 1 -t nat -S POSTROUTING': {
+        stdout: `-P POSTROUTING ACCEPT\n-A POSTROUTING ${spec}\n`,
+      },
+    };
+    const tool = createTool(hostWith(answers), 'IPv4', '');
+    const jumps = async () => (await observe(tool, { chain: 'X', chains: ['X'], most: undefined })).jumps;
+    answers[command] = { code: 2, stderr: 'iptables v1.8.9: unknown option "--odd"' };
+    assert.deepEqual(await jumps(), []);
+    answers[command] = { code: 4, stderr: 'Another app is currently holding the xtables lock.' };
+    await assert.rejects(jumps(), { failure: 'busy' });
+    answers[command] = {};
+    assert.deepEqual(await jumps(), [spec]);
   });
 });
 

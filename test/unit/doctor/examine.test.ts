@@ -182,5 +182,7 @@ function queried(nat: readonly string[], command: string, chain: string) {
   const isBuiltIn = /^[A-Z]+$/.test(chain);
   if (command === '-S' && (isBuiltIn || lines.length > 0))
     return printed([isBuiltIn ? `-P ${chain} ACCEPT` : `-N ${chain}`, ...lines, ''].join('\n'));
-  return { code: command === '-C' ? 2 : 1, stdout: '', stderr: 'No chain/target/match by that name.' };
+  // Jumps are looked for by the words that were printed.
+  if (command === '-C' && lines.length > 0) return printed('');
+  return { code: 1, stdout: '', stderr: 'No chain/target/match by that name.' };
 }
