@@ -1,12 +1,13 @@
 import { PlacedError } from '../text/error.ts';
 import { MAX_LINES } from './limits.ts';
+import { isBreak } from './yaml.ts';
 
 /**
  * Line breaks, and the indicators of a text (YAML 1.2, section 5.3) at places where a YAML value, a document or a directive may
  * begin. A line that is only a comment is one match, unless a quote in it may end a text that began before.
  */
 const MARK =
-  /(?<lineBreak>\r\n?|\n)|(?<comment>(?<![^\r\n])[ \t]*#[^"'\r\n]*(?![^\r\n]))|[[{,]|[-?:](?![^ \t\r\n])|(?<![^\r\n])[ \t]*[.%]/g;
+  /\r\n?|\n|(?<![^\r\n])[ \t]*#[^"'\r\n]*(?![^\r\n])|[[{,]|[-?:](?![^ \t\r\n])|(?<![^\r\n])[ \t]*[.%]/g;
 
 /**
  * Counts the indicators. Their number bounds the memory of the YAML parser, which makes at most six events for each, and keeps
@@ -18,9 +19,9 @@ const MARK =
 export function countIndicators(text: string, limit: number): number {
   let lines = 0;
   let indicators = 0;
-  for (const { groups, index } of text.matchAll(MARK)) {
-    if (groups?.['lineBreak'] !== undefined) lines += 1;
-    else if (groups?.['comment'] === undefined) indicators += 1;
+  for (const { 0: mark, index } of text.matchAll(MARK)) {
+    if (isBreak(mark[0])) lines += 1;
+    else if (!mark.includes('#')) indicators += 1;
     if (indicators > limit) {
       const remedy = 'list fewer CIDRs, or start the agent with a larger --cidr-limit-max';
       throw new PlacedError('has too many keys and items', index, remedy);

@@ -371,8 +371,8 @@ export function describe(node: Node): string {
 }
 
 function resolvePlain(text: string): ScalarNode['value'] {
-  // Kubernetes' YAML reader knows no numbers to base 60, and those to base 8 of YAML 1.2 too.
-  if (text.includes(':')) return text;
+  // Kubernetes' YAML reader knows no numbers to base 60, and those to base 8 of YAML 1.2 too. Nothing but text has a slash.
+  if (/[:/]/.test(text)) return text;
   if (/^[-+]?0o[0-7]+$/.test(text)) return Number.parseInt(text.replace('0o', ''), 8);
   for (const tag of [nullYaml11Tag, boolYaml11Tag, intYaml11Tag, floatYaml11Tag]) {
     const value = tag.resolve(text, false, tag.tagName);

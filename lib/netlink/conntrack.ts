@@ -6,16 +6,19 @@ import {
   ATTRIBUTE_HEADER_BYTES,
   aligned,
   attribute,
+  attributeEnd,
   attributesOf,
+  attributeType,
+  bigUintAt,
   bytesOf,
   find,
   type Message,
   NFPROTO,
-  NLA_TYPE_MASK,
   NLM_F,
   type Request,
   type Span,
   uint,
+  uintAt,
   writeMessage,
 } from './messages.ts';
 import { NetlinkSocket } from './socket.ts';
@@ -173,8 +176,8 @@ function tupleAttributes(
  * three times as long.
  */
 export function readFlow(message: Message): Flow {
-  const { numbers } = message;
-  const { bytes, start, end } = attributesOf(message);
+  const attributes = attributesOf(message);
+  const { bytes, numbers, start, end } = attributes;
   const family = bytes[message.payload.start] === NFPROTO.IPv4.protocol ? 'IPv4' : 'IPv6';
   let original: Tuple | undefined;
   let reply: Tuple | undefined;
@@ -182,11 +185,12 @@ export function readFlow(message: Message): Flow {
   let tcpState: number | undefined;
   for (let at = start, last = start; at < end; at = aligned(last)) {
     const first = at + ATTRIBUTE_HEADER_BYTES;
-    last = endOf(numbers, at, end);
-    switch (typeAt(numbers, at)) {
+    last = attributeEnd(numbers, at, end);
+    switch (attributeType(numbers, at)) {
       case CTA.original:
         original = readTuple(numbers, first, last);
-        protocol = numberIn(find({ bytes, start: first, end: last }, CTA_TUPLE.proto), CTA_PROTO.number) ?? 0;
+        protocol =
+          numberIn(find({ ...attributes, start: first, end: last }, CTA_TUPLE.proto), CTA_PROTO.number) ?? 0;
         break;
       case CTA.reply:
         reply = readTuple(numbers, first, last);
@@ -196,7 +200,7 @@ export function readFlow(message: Message): Flow {
         break;
       case CTA.protoInfo:
         tcpState = numberIn(
-          find({ bytes, start: first, end: last }, CTA_PROTOINFO_TCP),
+          find({ ...attributes, start: first, end: last }, CTA_PROTOINFO_TCP),
           CTA_PROTOINFO_TCP_STATE,
         );
         break;
@@ -218,13 +222,13 @@ function readTuple(numbers: DataView, start: number, end: number): Tuple {
   let sourcePort: number | undefined;
   let destinationPort: number | undefined;
   for (let outer = start, outerEnd = start; outer < end; outer = aligned(outerEnd)) {
-    outerEnd = endOf(numbers, outer, end);
-    const part = typeAt(numbers, outer);
+    outerEnd = attributeEnd(numbers, outer, end);
+    const part = attributeType(numbers, outer);
     if (part !== CTA_TUPLE.ip && part !== CTA_TUPLE.proto) continue;
     for (let at = outer + ATTRIBUTE_HEADER_BYTES, last = at; at < outerEnd; at = aligned(last)) {
-      last = endOf(numbers, at, outerEnd);
+      last = attributeEnd(numbers, at, outerEnd);
       const first = at + ATTRIBUTE_HEADER_BYTES;
-      const type = typeAt(numbers, at);
+      const type = attributeType(numbers, at);
       if (part === CTA_TUPLE.ip) {
         // Sources of IPv4 and IPv6 have odd numbers, destinations the even ones behind them.
         if (type % 2 === 1) source = addressAt(numbers, first, last);
@@ -237,31 +241,13 @@ function readTuple(numbers: DataView, start: number, end: number): Tuple {
   return { source, destination, sourcePort, destinationPort };
 }
 
+function addressAt(numbers: DataView, first: number, last: number): bigint {
+  const isIPv6 = last - first === NFPROTO.IPv6.bytes;
+  return bigUintAt(numbers, first, last, isIPv6 ? NFPROTO.IPv6.bytes : NFPROTO.IPv4.bytes);
+}
+
 /** The number of one byte in an attribute; undefined if there is no such attribute. */
 function numberIn(attributes: Span | undefined, type: number): number | undefined {
   const number = find(attributes, type);
   return number && uint(number, 1);
-}
-
-function typeAt(numbers: DataView, at: number): number {
-  return numbers.getUint16(at + 2, true) & NLA_TYPE_MASK;
-}
-
-/** The offset behind the last byte of the attribute that begins there. */
-function endOf(numbers: DataView, at: number, end: number): number {
-  const rest = end - at;
-  const length = rest < ATTRIBUTE_HEADER_BYTES ? 0 : numbers.getUint16(at, true);
-  if (length < ATTRIBUTE_HEADER_BYTES || length > rest)
-    throw malformed(`${length} bytes in the space of ${rest}`);
-  return at + length;
-}
-
-function uintAt(numbers: DataView, first: number, last: number, bytes: 2 | 4): number {
-  if (last - first !== bytes) throw malformed(`${last - first} bytes instead of ${bytes}`);
-  return bytes === 2 ? numbers.getUint16(first) : numbers.getUint32(first);
-}
-
-function addressAt(numbers: DataView, first: number, last: number): bigint {
-  if (last - first !== NFPROTO.IPv6.bytes) return BigInt(uintAt(numbers, first, last, NFPROTO.IPv4.bytes));
-  return (numbers.getBigUint64(first) << 64n) | numbers.getBigUint64(first + 8);
 }

@@ -1,19 +1,28 @@
+import type { Family } from '../cidr/address.ts';
 import type { Range } from '../cidr/ranges.ts';
 import { interrupted } from './error.ts';
 import { countedBy } from './expressions.ts';
 import {
+  ATTRIBUTE_HEADER_BYTES,
+  aligned,
   attribute,
+  attributeEnd,
   attributesIn,
   attributesOf,
+  attributeType,
   bigUint,
   bytesOf,
   find,
   type Message,
+  type NFPROTO,
   NLA_F_NESTED,
   type Span,
-  uint,
+  uintAt,
 } from './messages.ts';
 import { OPEN_END } from './user-data.ts';
+
+/** Bytes of an address of IPv4 or IPv6. */
+type KeyBytes = (typeof NFPROTO)[Family]['bytes'];
 
 interface Element extends Range {
   /** Undefined if the set does not count. */
@@ -86,24 +95,30 @@ function writeKey(bytes: Buffer, at: number, key: bigint, keyBytes: number): voi
 }
 
 /** Reads NFT_MSG_NEWSETELEM. */
-export function readElements(message: Message, keyBytes: number): readonly Edge[] {
+export function readElements(message: Message, keyBytes: KeyBytes): readonly Edge[] {
   const list = attributesIn(find(attributesOf(message), NFTA_SET_ELEM_LIST_ELEMENTS));
   return list.map((element) => readEdge(element, keyBytes));
 }
 
-function readEdge(element: Span, keyBytes: number): Edge {
-  let [key, flags, hasOthers] = [0n, 0, false];
+/** There can be 100,000 of them: attributes are passed once. */
+function readEdge(element: Span, keyBytes: KeyBytes): Edge {
+  const { bytes, numbers, end } = element;
+  let key = 0n;
+  let flags = 0;
+  let hasOthers = false;
   let packets: bigint | undefined;
-  for (const part of attributesIn(element))
-    switch (part.type) {
+  for (let at = element.start, last = at; at < end; at = aligned(last)) {
+    const start = at + ATTRIBUTE_HEADER_BYTES;
+    last = attributeEnd(numbers, at, end);
+    switch (attributeType(numbers, at)) {
       case NFTA_SET_ELEM.key:
-        key = bigUint(find(part, NFTA_DATA_VALUE), keyBytes);
+        key = bigUint(find({ bytes, numbers, start, end: last }, NFTA_DATA_VALUE), keyBytes);
         break;
       case NFTA_SET_ELEM.flags:
-        flags = uint(part);
+        flags = uintAt(numbers, start, last, 4);
         break;
       case NFTA_SET_ELEM.expression:
-        packets = countedBy(part);
+        packets = countedBy({ bytes, numbers, start, end: last });
         hasOthers ||= packets === undefined;
         break;
       case NFTA_SET_ELEM.userData:
@@ -112,6 +127,7 @@ function readEdge(element: Span, keyBytes: number): Edge {
       default:
         hasOthers = true;
     }
+  }
   hasOthers ||= flags > NFT_SET_ELEM_CATCHALL;
   return { key, flags, packets, hasOthers };
 }
@@ -126,8 +142,9 @@ export function joinElements(all: readonly Edge[], keyBytes: number, isInterval 
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
   let hasOthers = all.some((one) => one.hasOthers);
-  for (const [index, { key, packets }] of edges.entries()) {
-    if (isEnd(edges[index])) {
+  for (let index = 0; index < edges.length; index += 1) {
+    const { key, flags, packets } = edges[index] as Edge;
+    if (flags === NFT_SET_ELEM_INTERVAL_END) {
       hasOthers ||= key !== 0n && (index === 0 || isEnd(edges[index - 1]));
       continue;
     }

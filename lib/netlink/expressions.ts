@@ -1,4 +1,15 @@
-import { attribute, attributesIn, bigUint, bytesOf, find, type Span, text, uint } from './messages.ts';
+import {
+  attribute,
+  attributesIn,
+  bigUint,
+  bytesOf,
+  find,
+  isText,
+  nameBytes,
+  type Span,
+  text,
+  uint,
+} from './messages.ts';
 
 /** What an attribute of an expression holds. `value` and `verdict` are the two kinds of `struct nft_data`. */
 interface Values {
@@ -169,9 +180,11 @@ export function writeExpression(expression: KnownExpression, type = NFTA_LIST_EL
   return attribute(type, [attribute(NFTA_EXPR.name, name), attribute(NFTA_EXPR.data, data)]);
 }
 
+const COUNTER = nameBytes('counter');
+
 /** The packets of an expression that counts, in place of the whole expression: a set can have 100,000. Undefined for any other. */
 export function countedBy(expression: Span): bigint | undefined {
-  if (text(find(expression, NFTA_EXPR.name)) !== 'counter') return undefined;
+  if (!isText(find(expression, NFTA_EXPR.name), COUNTER)) return undefined;
   return bigUint(find(find(expression, NFTA_EXPR.data), LAYOUTS.counter.packets[0]), 8);
 }
 

@@ -7,6 +7,8 @@ import { malformed } from './error.ts';
  */
 export interface Span {
   readonly bytes: Buffer;
+  /** The same bytes, for numbers: methods of Buffer take twice as long. */
+  readonly numbers: DataView;
   readonly start: number;
   /** The offset behind its last byte. */
   readonly end: number;
@@ -19,8 +21,6 @@ export interface Message {
   /** The port of the socket that asked. */
   readonly port: number;
   readonly payload: Span;
-  /** The bytes of the payload, for who reads very many numbers: methods of Buffer take twice as long. */
-  readonly numbers: DataView;
 }
 
 /** The payload of an attribute (`struct nlattr`), and its type without flags. */
@@ -118,20 +118,24 @@ const NFGENMSG_BYTES = 4;
 export const ATTRIBUTE_HEADER_BYTES = 4;
 const LONGEST_ATTRIBUTE = 0xffff;
 export const NLA_F_NESTED = 0x8000;
-export const NLA_TYPE_MASK = 0x3fff;
+const NLA_TYPE_MASK = 0x3fff;
 
 /** NLMSG_ALIGNTO and NLA_ALIGNTO. */
 export function aligned(length: number): number {
   return (length + 3) & ~3;
 }
 
-/** The length of a part that begins with a header, and that with the length of both. It must fit. */
-function lengthAt(bytes: Buffer, at: number, end: number, headerBytes: 4 | 16): number {
-  const rest = end - at;
-  const lengthBytes = headerBytes === HEADER_BYTES ? 4 : 2;
-  const length = rest < headerBytes ? 0 : bytes.readUIntLE(at, lengthBytes);
-  if (length < headerBytes || length > rest) throw malformed(`${length} bytes in the space of ${rest}`);
-  return length;
+/** The offset behind a part that begins with a header, and that with the length of both. It must fit. */
+function endOf(length: number, headerBytes: number, at: number, end: number): number {
+  if (length < headerBytes || length > end - at)
+    throw malformed(`${length} bytes in the space of ${end - at}`);
+  return at + length;
+}
+
+/** The same of an attribute. */
+export function attributeEnd(numbers: DataView, at: number, end: number): number {
+  const isWhole = end - at >= ATTRIBUTE_HEADER_BYTES;
+  return endOf(isWhole ? numbers.getUint16(at, true) : 0, ATTRIBUTE_HEADER_BYTES, at, end);
 }
 
 /** The messages in what the kernel sent at once. */
@@ -139,84 +143,90 @@ export function messagesIn(bytes: Buffer): readonly Message[] {
   const messages: Message[] = [];
   const numbers = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   for (let at = 0; at < bytes.length; ) {
-    const length = lengthAt(bytes, at, bytes.length, HEADER_BYTES);
+    const isWhole = bytes.length - at >= HEADER_BYTES;
+    const end = endOf(isWhole ? numbers.getUint32(at, true) : 0, HEADER_BYTES, at, bytes.length);
     messages.push({
-      type: bytes.readUInt16LE(at + 4),
-      sequence: bytes.readUInt32LE(at + 8),
-      port: bytes.readUInt32LE(at + 12),
-      payload: { bytes, start: at + HEADER_BYTES, end: at + length },
-      numbers,
+      type: numbers.getUint16(at + 4, true),
+      sequence: numbers.getUint32(at + 8, true),
+      port: numbers.getUint32(at + 12, true),
+      payload: { bytes, numbers, start: at + HEADER_BYTES, end },
     });
-    at += aligned(length);
+    at = aligned(end);
   }
   return messages;
 }
 
 /** The attributes of a message, behind a header, by default that of netfilter. */
-export function attributesOf(
-  { payload: { bytes, start, end } }: Message,
-  headerBytes = NFGENMSG_BYTES,
-): Span {
-  if (end - start < headerBytes) throw malformed('a message without a header');
-  return { bytes, start: start + headerBytes, end };
+export function attributesOf({ payload }: Message, headerBytes = NFGENMSG_BYTES): Span {
+  const start = payload.start + headerBytes;
+  if (payload.end < start) throw malformed('a message without a header');
+  return { ...payload, start };
 }
 
 /** All attributes in order: those of a list have the same type. None if what could hold them is missing. */
 export function attributesIn(attributes: Span | undefined): readonly Attribute[] {
   const found: Attribute[] = [];
-  const { bytes, start, end } = attributes ?? NOTHING;
-  for (let at = start; at < end; ) {
-    const length = lengthAt(bytes, at, end, ATTRIBUTE_HEADER_BYTES);
-    found.push({ type: typeAt(bytes, at), bytes, start: at + ATTRIBUTE_HEADER_BYTES, end: at + length });
-    at += aligned(length);
+  const { bytes, numbers, start, end } = attributes ?? NOTHING;
+  for (let at = start, last = start; at < end; at = aligned(last)) {
+    last = attributeEnd(numbers, at, end);
+    const type = attributeType(numbers, at);
+    found.push({ type, bytes, numbers, start: at + ATTRIBUTE_HEADER_BYTES, end: last });
   }
   return found;
 }
 
 /** The payload of the first attribute of a type; undefined if there is none, or what could hold it is missing. */
 export function find(attributes: Span | undefined, type: number): Span | undefined {
-  const { bytes, start, end } = attributes ?? NOTHING;
-  for (let at = start; at < end; ) {
-    const length = lengthAt(bytes, at, end, ATTRIBUTE_HEADER_BYTES);
-    if (typeAt(bytes, at) === type) return { bytes, start: at + ATTRIBUTE_HEADER_BYTES, end: at + length };
-    at += aligned(length);
+  const { bytes, numbers, start, end } = attributes ?? NOTHING;
+  for (let at = start, last = start; at < end; at = aligned(last)) {
+    last = attributeEnd(numbers, at, end);
+    if (attributeType(numbers, at) === type)
+      return { bytes, numbers, start: at + ATTRIBUTE_HEADER_BYTES, end: last };
   }
   return undefined;
 }
 
-function typeAt(bytes: Buffer, at: number): number {
-  return bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
+export function attributeType(numbers: DataView, at: number): number {
+  return numbers.getUint16(at + 2, true) & NLA_TYPE_MASK;
 }
 
-const NOTHING: Span = { bytes: Buffer.alloc(0), start: 0, end: 0 };
-
-/** A payload that must have so many bytes. */
-function exactly(payload: Span | undefined, length: number): Span {
-  const span = payload ?? NOTHING;
-  if (span.end - span.start !== length)
-    throw malformed(`${span.end - span.start} bytes instead of ${length}`);
-  return span;
-}
+const NOTHING: Span = { bytes: Buffer.alloc(0), numbers: new DataView(new ArrayBuffer(0)), start: 0, end: 0 };
 
 /** A payload that must be a number of so many bytes. Those of netfilter have the highest byte first. */
 export function uint(payload: Span | undefined, length: 1 | 2 | 4 = 4): number {
-  const { bytes, start } = exactly(payload, length);
-  return bytes.readUIntBE(start, length);
+  const { numbers, start, end } = payload ?? NOTHING;
+  return uintAt(numbers, start, end, length);
+}
+
+/** The same of what stands between two offsets. */
+export function uintAt(numbers: DataView, start: number, end: number, length: 1 | 2 | 4): number {
+  expectBytes(end - start, length);
+  if (length === 4) return numbers.getUint32(start);
+  return length === 2 ? numbers.getUint16(start) : numbers.getUint8(start);
 }
 
 /** The same of a number that may be larger, such as an address. */
-export function bigUint(payload: Span | undefined, length: number): bigint {
-  const { bytes, start, end } = exactly(payload, length);
-  if (length === 4) return BigInt(bytes.readUInt32BE(start));
-  if (length === 8) return bytes.readBigUInt64BE(start);
-  if (length === 16) return (bytes.readBigUInt64BE(start) << 64n) | bytes.readBigUInt64BE(start + 8);
-  return BigInt(`0x${bytes.toString('hex', start, end)}`);
+export function bigUint(payload: Span | undefined, length: 4 | 8 | 16): bigint {
+  const { numbers, start, end } = payload ?? NOTHING;
+  return bigUintAt(numbers, start, end, length);
+}
+
+export function bigUintAt(numbers: DataView, start: number, end: number, length: 4 | 8 | 16): bigint {
+  if (length === 4) return BigInt(uintAt(numbers, start, end, length));
+  expectBytes(end - start, length);
+  const first = numbers.getBigUint64(start);
+  return length === 8 ? first : (first << 64n) | numbers.getBigUint64(start + 8);
 }
 
 /** A payload that must be a number of 4 bytes in the order of the machine. Those of rtnetlink are. */
 export function hostUint(payload: Span | undefined): number {
-  const { bytes, start } = exactly(payload, 4);
-  return bytes.readUInt32LE(start);
+  const { numbers, start, end } = payload ?? NOTHING;
+  expectBytes(end - start, 4);
+  return numbers.getUint32(start, true);
+}
+
+function expectBytes(found: number, expected: number): void {
+  if (found !== expected) throw malformed(`${found} bytes instead of ${expected}`);
 }
 
 /** A payload that must be a text, with a zero byte at its end. */
@@ -226,19 +236,30 @@ export function text(payload: Span | undefined): string {
   return bytes.toString('utf8', start, end - 1);
 }
 
+/** A text as it stands in a payload. */
+export function nameBytes(name: string): Buffer {
+  return Buffer.from(`${name}\0`);
+}
+
+/** Whether a payload is that text. Of very many messages, none is made into a text. */
+export function isText(payload: Span | undefined, name: Buffer): boolean {
+  const isAsLong = payload !== undefined && payload.end - payload.start === name.length;
+  return isAsLong && name.compare(payload.bytes, payload.start, payload.end) === 0;
+}
+
 /** The kernel's error number in NLMSG_ERROR or NLMSG_DONE; 0 for success. */
-export function errnoIn({ payload: { bytes, start, end } }: Message): number {
+export function errnoIn({ payload: { numbers, start, end } }: Message): number {
   if (end - start < 4) throw malformed('an end without an error number');
-  return 0 - bytes.readInt32LE(start);
+  return 0 - numbers.getInt32(start, true);
 }
 
 /** NLMSGERR_ATTR_OFFS, behind the error number and the header of the refused message (NETLINK_CAP_ACK). */
 const ERROR_OFFSET = { type: 2, start: 4 + HEADER_BYTES } as const;
 
 /** Where in the refused message is what the kernel refuses (NETLINK_EXT_ACK); undefined if it does not say that. */
-export function offsetIn({ payload: { bytes, start, end } }: Message): number | undefined {
-  const parts = { bytes, start: Math.min(start + ERROR_OFFSET.start, end), end };
-  const offset = find(parts, ERROR_OFFSET.type);
+export function offsetIn({ payload }: Message): number | undefined {
+  const start = Math.min(payload.start + ERROR_OFFSET.start, payload.end);
+  const offset = find({ ...payload, start }, ERROR_OFFSET.type);
   return offset && hostUint(offset);
 }
 
@@ -249,7 +270,7 @@ export function bytesOf(value: bigint | number, length: number): Buffer {
 
 /** An attribute to send: of bytes, of a text, or of attributes. */
 export function attribute(type: number, content: Buffer | string | readonly Buffer[]): Buffer {
-  if (typeof content === 'string') return attribute(type, Buffer.from(`${content}\0`));
+  if (typeof content === 'string') return attribute(type, nameBytes(content));
   if (!Buffer.isBuffer(content)) return attribute(type | NLA_F_NESTED, Buffer.concat(content));
   const length = ATTRIBUTE_HEADER_BYTES + content.length;
   if (length > LONGEST_ATTRIBUTE) throw new RangeError(`an attribute of ${length} bytes`);

@@ -4,12 +4,13 @@ import { NetlinkError } from './error.ts';
 import {
   attributesOf,
   find,
+  isText,
   type Message,
   messagesIn,
   NFPROTO,
   NFT_MSG,
   NFTA,
-  type Span,
+  nameBytes,
 } from './messages.ts';
 import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
@@ -131,10 +132,9 @@ const TABLES: readonly number[] = [NFT_MSG.newTable, NFT_MSG.deleteTable];
 
 /** Reads all messages of nf_tables. What a transaction has touched is told when its generation comes, which ends it. */
 export function createChangeReader(tables: readonly WatchedTable[]): Reader<TableChange> {
-  const nameOf = (text: string) => Buffer.from(`${text}\0`);
   const watched = tables.map((table) => {
     const { protocol } = NFPROTO[table.family];
-    return { table, protocol, name: nameOf(table.table), chains: table.chains?.map(nameOf) };
+    return { table, protocol, name: nameBytes(table.table), chains: table.chains?.map(nameBytes) };
   });
   const touched = new Set<WatchedTable>();
   const touch = (message: Message): void => {
@@ -145,9 +145,9 @@ export function createChangeReader(tables: readonly WatchedTable[]): Reader<Tabl
     const isOfTable = TABLES.includes(message.type);
     for (const { table, protocol, name: watchedName, chains } of watched) {
       // A transaction can have 100,000 elements of one set.
-      if (protocol !== bytes[start] || touched.has(table) || !isNamed(name, watchedName)) continue;
+      if (protocol !== bytes[start] || touched.has(table) || !isText(name, watchedName)) continue;
       const chain = chainType === undefined ? undefined : find(attributes, chainType);
-      if (chains === undefined || isOfTable || chains.some((one) => isNamed(chain, one))) touched.add(table);
+      if (chains === undefined || isOfTable || chains.some((one) => isText(chain, one))) touched.add(table);
     }
   };
   return {
@@ -166,10 +166,4 @@ export function createChangeReader(tables: readonly WatchedTable[]): Reader<Tabl
       });
     },
   };
-}
-
-/** Most messages are about other tables: no text is made of their names. */
-function isNamed(found: Span | undefined, name: Buffer): boolean {
-  const isAsLong = found !== undefined && found.end - found.start === name.length;
-  return isAsLong && name.compare(found.bytes, found.start, found.end) === 0;
 }

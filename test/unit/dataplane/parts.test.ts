@@ -21,6 +21,7 @@ import {
   readExpression,
   writeExpression,
 } from '../../../lib/netlink/expressions.ts';
+import type { Span } from '../../../lib/netlink/messages.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { addressFrom } from '../cidr/support.ts';
@@ -97,11 +98,15 @@ const ROWS: readonly (readonly [text: string, RulePart | undefined, readonly Kno
   ['counter', COUNTER, [{ name: 'counter', bytes: 0n, packets: 0n }]],
 ];
 
+function spanOf(bytes: Buffer, start = 0, end = bytes.length): Span {
+  return { bytes, numbers: new DataView(bytes.buffer, bytes.byteOffset, bytes.length), start, end };
+}
+
 /** As the kernel sends them back. */
 function sent(expressions: readonly KnownExpression[]): readonly Expression[] {
   return expressions.map((one) => {
     const bytes = writeExpression(one);
-    return readExpression({ bytes, start: 4, end: bytes.readUInt16LE(0) });
+    return readExpression(spanOf(bytes, 4, bytes.readUInt16LE(0)));
   });
 }
 
@@ -117,14 +122,10 @@ describe('parts of a rule', () => {
   });
 
   it('are shown with all their bytes if they are not known, or have an attribute that is not', () => {
-    const unknown = readExpression({
-      bytes: Buffer.from('0a00010071756f7461000000', 'hex'),
-      start: 0,
-      end: 12,
-    });
+    const unknown = readExpression(spanOf(Buffer.from('0a00010071756f7461000000', 'hex')));
     assert.deepEqual(unknown, { name: 'unknown', type: 'quota', bytes: '' });
     const bytes = Buffer.from('08000100636d70000c0002000800090000000001', 'hex');
-    const later = readExpression({ bytes, start: 0, end: 20 });
+    const later = readExpression(spanOf(bytes));
     assert.match(rawText([later]), /^\[unknown bytes 08000900[0-9a-f]* type cmp\]/);
   });
 });
