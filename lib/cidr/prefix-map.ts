@@ -31,12 +31,13 @@ export class PrefixMap<Value> {
   }
 
   #longest(address: Network, longest: number): Value | undefined {
-    const lengths = this.#byLength[address.family];
-    for (let length = longest; length >= 0; length -= 1) {
-      const found = lengths.get(length)?.get(networkOf(address, length));
-      if (found !== undefined) return found;
+    let [best, length]: [Value | undefined, number] = [undefined, -1];
+    for (const [other, networks] of this.#byLength[address.family]) {
+      if (other > longest || other < length) continue;
+      const found = networks.get(networkOf(address, other));
+      if (found !== undefined) [best, length] = [found, other];
     }
-    return undefined;
+    return best;
   }
 }
 

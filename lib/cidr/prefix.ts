@@ -88,8 +88,7 @@ export function overlap(a: Prefix, b: Prefix): boolean {
 
 /** The first `length` bits of an address; the other bits are zero. */
 export function truncate(address: bigint, length: number, family: Family): bigint {
-  const hostBits = BigInt(ADDRESS_BITS[family] - length);
-  return (address >> hostBits) << hostBits;
+  return address - BigInt.asUintN(ADDRESS_BITS[family] - length, address);
 }
 
 function invalid(message: string, remedy: string): ParsedPrefix {
