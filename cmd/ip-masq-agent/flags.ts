@@ -162,11 +162,7 @@ export const FLAGS = {
     'auto',
     'text is for people, json for machines. auto is text if standard error is a terminal, else json',
   ),
-  v: daemon(
-    count,
-    '2',
-    'verbosity as in klog. 3 also logs syncs that change nothing. 5 also logs the input of iptables-restore, or what nft would read to do the same',
-  ),
+  v: daemon(count, '2', 'verbosity as in klog. 3 also logs syncs that change nothing'),
   'termination-log': daemon(
     path,
     '/dev/termination-log',

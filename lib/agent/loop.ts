@@ -125,9 +125,8 @@ async function sync(
   const startedAt = performance.now();
   const attempts = new Attempts({
     families: before.families,
-    onApply({ family, script }) {
+    onApply() {
       agent.set({ outOfSync: missing(agent.state.outOfSync, REPAIR_GOES_ON, performance.now()) });
-      log.trace({ family, transaction: script.split('\n') }, 'applying');
     },
   });
   const { policies, dataplane, generations } = await retrying(async () => {

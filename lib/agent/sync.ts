@@ -15,7 +15,7 @@ export interface FamilyChange {
 interface AttemptOptions {
   /** What this process has applied before. */
   readonly families: ReadonlyMap<Family, FamilyState>;
-  readonly onApply: (plan: Plan) => void;
+  readonly onApply: () => void;
 }
 
 /** The attempts of one round to bring the policies into the kernel. */
@@ -88,7 +88,7 @@ export class Attempts {
   async #apply(change: FamilyChange): Promise<void> {
     const { plan } = change;
     if (!this.changes.has(plan.family)) this.changes.set(plan.family, change);
-    this.#options.onApply(plan);
+    this.#options.onApply();
     await plan.apply();
   }
 

@@ -92,8 +92,6 @@ export interface Plan {
   readonly current: readonly string[];
   /** All of the agent's rules that it will hold. A rule that stays has the same text in both lists. */
   readonly wanted: readonly PlannedRule[];
-  /** The change as text, for people; iptables-restore reads it. */
-  readonly script: string;
   /**
    * Carries it out, in one or more transactions. After each of them packets meet the old rules or the new ones.
    *

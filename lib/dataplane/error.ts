@@ -44,28 +44,3 @@ export class DataplaneError extends Error implements Advice {
     return ['busy', 'raced', 'exhausted'].includes(this.failure);
   }
 }
-
-/** The meaning of a text that a tool prints when it fails. */
-export interface Symptom {
-  readonly pattern: RegExp;
-  readonly failure: DataplaneFailure;
-  readonly remedy: string;
-}
-
-/**
- * The failure of a tool as an error.
- *
- * @param symptoms of the tool, the more specific first
- * @param message what failed, in words
- */
-export function toolError(symptoms: readonly Symptom[], stderr: string, message: string): DataplaneError {
-  const symptom = symptoms.find(({ pattern }) => pattern.test(stderr));
-  const remedy = symptom?.remedy ?? 'run the command by hand on the node to see more';
-  return new DataplaneError(symptom?.failure ?? 'refused', message, remedy);
-}
-
-/** Empty output is not an empty chain or table: otherwise each sync would write it again, or take it for a foreign one. */
-export function noListing(tool: string, what: string): DataplaneError {
-  const remedy = 'run the command by hand on the node: it may be a wrapper that prints something else';
-  return new DataplaneError('refused', `${tool} printed no listing of ${what}`, remedy);
-}

@@ -12,7 +12,7 @@ export type Logger = pino.Logger;
  * All values are escaped: no value can forge a line or send control characters to a terminal.
  *
  * @param format `text` for people, in colour if that is asked for
- * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync, from 5 every transaction
+ * @param verbosity as klog's `--v`: below 3 changes and warnings, from 3 every sync
  */
 export function createLogger(format: LogFormat, verbosity: number, isColoured = false): Logger {
   const stderr = patientStream();
@@ -21,7 +21,7 @@ export function createLogger(format: LogFormat, verbosity: number, isColoured = 
   const log = pino(
     {
       base: null,
-      level: verbosity >= 5 ? 'trace' : verbosity >= 3 ? 'debug' : 'info',
+      level: verbosity >= 3 ? 'debug' : 'info',
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },

@@ -38,18 +38,20 @@ export class Connection {
   /**
    * Asks for something. Each reply must be read at once.
    *
+   * @param mostBytes more bytes of all replies are an error
    * @returns what was read; undefined if what is asked for, or what holds it, does not exist
    */
   async ask<Reply>(
     asked: string,
     request: Request,
     read: (reply: Message) => Reply,
+    mostBytes = MOST_RECEIVED,
   ): Promise<readonly Reply[] | undefined> {
     return await this.#inTurn(async (socket, sequence) => {
       const replies: Reply[] = [];
       socket.send(writeMessage(request, sequence), asked);
       const type = request.reply ?? request.type - 1;
-      const expected = { asked, sequence, type, mostBytes: MOST_RECEIVED };
+      const expected = { asked, sequence, type, mostBytes };
       try {
         await receive(replyParts(socket, expected), (reply) => replies.push(read(reply)));
       } catch (error) {
@@ -163,7 +165,7 @@ export function* replyParts(
     isOver = end >= 0;
     total += bytes.length;
     if (total > mostBytes)
-      throw new NetlinkError('failed', `cannot ${asked}: the reply is above ${mostBytes} bytes`);
+      throw new NetlinkError('limit', `cannot ${asked}: the reply is above ${mostBytes} bytes`);
     yield isOver ? messages.slice(0, end) : messages;
   }
 }

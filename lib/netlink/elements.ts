@@ -57,7 +57,7 @@ const NFTA_SET_ELEM = { key: 1, flags: 3, userData: 6, expression: 7, padding: 8
  * The attribute with ranges, and with the address behind the last one of each, which ends it; the highest address needs
  * no end. The key of an IPv4 set has 4 bytes, that of an IPv6 set 16.
  */
-export function writeElements(ranges: readonly Range[], keyBytes: number): Buffer {
+export function writeElements(ranges: readonly Range[], keyBytes: KeyBytes): Buffer {
   const highest = 256n ** BigInt(keyBytes) - 1n;
   // A list can have 100,000: each is a copy of one of these, with its key in place of zeros.
   const element = (...more: readonly Buffer[]) => {
@@ -133,11 +133,11 @@ function readEdge(element: Span, keyBytes: KeyBytes): Edge {
 }
 
 /**
- * All elements of a set. In a set of intervals, as in the kernel, a range goes up to the next edge, whether that is its end or the beginning of
+ * All elements of a set. As in the kernel, a range goes up to the next edge, whether that is its end or the beginning of
  * another range; nft(8) may write an end at the lowest address, which ends nothing. The kernel accepts other ends that
  * end nothing, and refuses ranges around them: such a set has others.
  */
-export function joinElements(all: readonly Edge[], keyBytes: number, isInterval = true): Elements {
+export function joinElements(all: readonly Edge[], keyBytes: KeyBytes): Elements {
   const edges = all.filter(({ flags }) => flags !== NFT_SET_ELEM_CATCHALL).toSorted(byKey);
   const highest = 256n ** BigInt(keyBytes) - 1n;
   const ranges: Element[] = [];
@@ -150,15 +150,15 @@ export function joinElements(all: readonly Edge[], keyBytes: number, isInterval 
     }
     const next = edges[index + 1];
     // Keys of several parts may begin alike.
-    if (isInterval && next?.key === key) throw interrupted('list elements');
+    if (next?.key === key) throw interrupted('list elements');
     const end = next === undefined ? highest : next.key - 1n;
-    ranges.push({ first: key, last: isInterval ? end : key, packets });
+    ranges.push({ first: key, last: end, packets });
   }
   const catchAll = all.some(({ flags }) => flags === NFT_SET_ELEM_CATCHALL);
   return { ranges, catchAll, hasOthers };
 }
 
-export function isEnd(edge: Edge | undefined): boolean {
+function isEnd(edge: Edge | undefined): boolean {
   return edge?.flags === NFT_SET_ELEM_INTERVAL_END;
 }
 

@@ -70,7 +70,7 @@ export const NFTA = {
 } as const;
 
 /** NFT_SET_… flags of a set. */
-export const NFT_SET = { interval: 0x4, map: 0x8, concat: 0x80 } as const;
+export const NFT_SET = { interval: 0x4 } as const;
 
 /** Types of messages in linux/netfilter/nf_tables.h; the high byte is the subsystem. */
 export const NFT_MSG = {

@@ -8,7 +8,7 @@ import {
   type TableName,
 } from './change.ts';
 import { Connection } from './connection.ts';
-import { type Elements, isEnd, joinElements, readElements } from './elements.ts';
+import { type Elements, joinElements, readElements } from './elements.ts';
 import { malformed, NetlinkError } from './error.ts';
 import {
   attribute,
@@ -38,17 +38,10 @@ import {
 } from './replies.ts';
 import { NetlinkSocket } from './socket.ts';
 
-interface SetShape {
-  readonly isInterval?: boolean;
-  /** How many elements are read: an error says that it holds more. */
-  readonly most?: number;
-}
-
 /** What can be read, and the attribute with its name or the name of what holds it (linux/netfilter/nf_tables.h). */
 const READABLE = {
   table: { type: NFT_MSG.getTable, flags: NLM_F.ack, nameType: NFTA.table.name },
   chain: { type: NFT_MSG.getChain, flags: NLM_F.ack, nameType: NFTA.chain.name },
-  set: { type: NFT_MSG.getSet, flags: NLM_F.ack, nameType: NFTA.set.name },
   sets: { type: NFT_MSG.getSet, flags: NLM_F.dump, nameType: NFTA.set.name },
   objects: { type: NFT_MSG.getObject, flags: NLM_F.dump, nameType: NFTA.object.name },
   rules: { type: NFT_MSG.getRule, flags: NLM_F.dump, nameType: NFTA.rule.chain },
@@ -117,27 +110,19 @@ export class NfTables implements Disposable {
     name: TableName<TableFamily> & Partial<ChainName<TableFamily>>,
     mostBytes?: number,
   ): Promise<readonly RuleReply[]> {
-    let bytes = 0;
-    const rules = await this.#ask('rules', name, name.chain, (reply) => {
-      bytes += reply.payload.end - reply.payload.start;
-      if (mostBytes !== undefined && bytes > mostBytes) throw above(`${mostBytes} bytes of rules`);
-      return readRule(reply);
-    });
-    return rules ?? [];
+    return (await this.#ask('rules', name, name.chain, readRule, mostBytes)) ?? [];
   }
 
-  /** The elements of a set; undefined if there is no such set. */
-  async elements(name: SetName, shape: SetShape = {}): Promise<Elements | undefined> {
-    const { isInterval = true, most } = shape;
+  /**
+   * The elements of a set of ranges; undefined if there is no such set.
+   *
+   * @param mostBytes if given, more bytes are an error
+   */
+  async elements(name: SetName, mostBytes?: number): Promise<Elements | undefined> {
     const keyBytes = NFPROTO[name.family].bytes;
-    let count = 0;
-    const parts = await this.#ask('elements', name, name.set, (reply) => {
-      const part = readElements(reply, keyBytes);
-      count += part.filter((edge) => !isEnd(edge)).length;
-      if (most !== undefined && count > most) throw above(`${most} elements in set ${name.set}`);
-      return part;
-    });
-    return parts && joinElements(parts.flat(), keyBytes, isInterval);
+    const read = (reply: Message) => readElements(reply, keyBytes);
+    const parts = await this.#ask('elements', name, name.set, read, mostBytes);
+    return parts && joinElements(parts.flat(), keyBytes);
   }
 
   /**
@@ -194,21 +179,18 @@ export class NfTables implements Disposable {
     table: TableName<TableFamily>,
     name: string | undefined,
     read: (reply: Message) => Reply,
+    mostBytes?: number,
   ): Promise<readonly Reply[] | undefined> {
     const { type, flags, nameType, ...more } = READABLE[kind];
     const attributes = name === undefined ? [] : [attribute(nameType, name)];
     const connection = 'isLong' in more ? this.#long : this.#connection;
     const request = { ...requestFor(table, ...attributes), type, flags };
-    return connection.ask(`list ${kind} ${inWords(table, name)}`, request, read);
+    return connection.ask(`list ${kind} ${inWords(table, name)}`, request, read, mostBytes);
   }
 }
 
 function inWords({ family, table }: TableName<TableFamily>, name = ''): string {
   return `${TABLE_FAMILIES[family].word} ${table} ${name}`.trim();
-}
-
-function above(limit: string): NetlinkError {
-  return new NetlinkError('limit', `more than ${limit}`);
 }
 
 function requestFor({ family, table }: TableName<TableFamily>, ...attributes: readonly Buffer[]) {

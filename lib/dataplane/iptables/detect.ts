@@ -43,7 +43,7 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   try {
     const nftChain = await kubeletChain(async (chain) => {
       const asked = await host.netlink?.has({ family: 'IPv4', table: 'mangle', chain });
-      return asked ?? (await nftTool.has('mangle', chain));
+      return asked ?? (await nftTool.list(chain, 'mangle')) !== undefined;
     });
     if (nftChain !== undefined) return found(nft, `kubelet keeps ${nftChain} in this mode`);
   } catch (error) {
@@ -55,7 +55,9 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   const legacy = await findCommand(host, 'legacy');
   if (legacy === undefined) return found(nft, 'iptables-legacy is not installed');
   const legacyTool = createTool(inTurns(host, 'legacy'), 'IPv4', legacy.suffix);
-  const legacyChain = await kubeletChain((chain) => legacyTool.has('mangle', chain));
+  const legacyChain = await kubeletChain(
+    async (chain) => (await legacyTool.list(chain, 'mangle')) !== undefined,
+  );
   if (legacyChain !== undefined) return found(legacy, `kubelet keeps ${legacyChain} in this mode`);
 
   const [nftRules, legacyRules] = await Promise.all([

@@ -28,7 +28,7 @@ export async function openIptables(
   if (chosen === undefined) return iptablesDataplane(detected, options, host);
   const runner = inTurns(host, detected.mode);
   for (const family of chosen.families)
-    await createTool(runner, family, detected.suffix).testSupport(renderJump('MASQUERADE'));
+    await createTool(runner, family, detected.suffix).finds('POSTROUTING', renderJump('MASQUERADE'));
   return iptablesDataplane({ ...detected, reason: `${chosen.reason}; ${detected.reason}` }, options, host);
 }
 

@@ -63,7 +63,7 @@ async function jumpsIn(
   const found: string[] = [];
   for (const spec of postrouting) {
     if (!spec.includes(chain) || ruleTarget(spec) !== chain || !isWritable(spec)) continue;
-    if (sameRule(spec, jump) || (await tool.reads('POSTROUTING', spec))) found.push(spec);
+    if (sameRule(spec, jump) || (await tool.finds('POSTROUTING', spec))) found.push(spec);
   }
   return found;
 }

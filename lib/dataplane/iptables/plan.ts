@@ -5,8 +5,9 @@ import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts
 import type { IptablesObservation } from './observe.ts';
 import { type KernelRule, keyOf, sameRule } from './rule.ts';
 
-/** A draft, and the chains to delete once its transaction is carried out. */
+/** A draft, the input of iptables-restore, and the chains to delete once that is carried out. */
 export interface ChainDraft extends Draft {
+  readonly script: string;
   readonly deletes: readonly string[];
 }
 

@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import { DataplaneError, noListing, type Symptom, toolError } from '../error.ts';
+import { DataplaneError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
 import { ruleWords } from './rule.ts';
@@ -32,7 +32,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
 
   const ask = (table: string, args: readonly string[], mostBytes?: number) =>
     host.run(command, ['--wait', LOCK_WAIT, '-t', table, ...args], undefined, mostBytes);
-  const query = (table: string, ...args: readonly string[]) => ask(table, args);
+  const askNat = (...args: readonly string[]) => ask('nat', args);
   const rulesIn = (chain: string, result: ToolResult): readonly string[] | undefined => {
     if (result.isCut) return undefined;
     if (result.code === 0) return parseListing(command, chain, result.stdout);
@@ -51,14 +51,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
     },
     /** The rules of a chain in `nat` with their counts; empty if there is no such chain. */
     async listCounts(chain: string): Promise<readonly CountedRule[]> {
-      return rulesIn(chain, await query('nat', '-v', '-S', chain))?.map(parseCounts) ?? [];
-    },
-    async has(table: string, chain: string): Promise<boolean> {
-      // Its first rule alone: a chain of kube-proxy can have 100,000.
-      const result = await query(table, '-S', chain, '1');
-      if (result.code === 0 || UNKNOWN_EXTENSION.test(result.stderr)) return true;
-      if (isAbsent(result) || isUnreadable(result)) return false;
-      throw failure(command, result);
+      return rulesIn(chain, await askNat('-v', '-S', chain))?.map(parseCounts) ?? [];
     },
     /**
      * Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed.
@@ -66,7 +59,7 @@ export function createTool(host: Host, family: Family, suffix: string) {
      * @throws {DataplaneError} `blocked` if that cannot be told, because of another rule
      */
     async holds(chain: string, spec: string): Promise<boolean> {
-      const result = await query('nat', '-C', chain, ...ruleWords(spec));
+      const result = await askNat('-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
       if (NO_SUCH_RULE.test(result.stderr) || isAbsent(result)) return false;
       if (!isUnreadable(result)) throw failure(command, result);
@@ -76,26 +69,22 @@ export function createTool(host: Host, family: Family, suffix: string) {
         'use --backend=nftables, or find the program that writes rules of nft(8) into this chain',
       );
     },
-    /** Whether iptables can read the words that it prints for a rule of a chain in `nat`, and finds the rule by them. */
-    async reads(chain: string, spec: string): Promise<boolean> {
-      const result = await query('nat', '-C', chain, ...ruleWords(spec));
-      const error = failure(command, result);
-      if (result.code !== 0 && ['busy', 'exhausted'].includes(error.failure)) throw error;
-      return result.code === 0;
-    },
     /**
-     * Asks the kernel for what a rule needs, by looking for it. Nothing is written.
+     * Whether iptables finds a rule of a chain in `nat` by these words, all of which it may not be able to read, although it has
+     * printed them.
      *
-     * @throws {DataplaneError} `unsupported`
+     * @throws {DataplaneError} if it could not look, or the kernel does not support such a rule
      */
-    async testSupport(rule: string): Promise<void> {
-      const result = await query('nat', '-C', 'POSTROUTING', ...ruleWords(rule));
+    async finds(chain: string, spec: string): Promise<boolean> {
+      const result = await askNat('-C', chain, ...ruleWords(spec));
       const error = failure(command, result);
-      if (result.code !== 0 && error.meansNoRules) throw error;
+      if (result.code !== 0 && (error.meansNoRules || ['busy', 'exhausted'].includes(error.failure)))
+        throw error;
+      return result.code === 0;
     },
     /** Deletes an empty chain of `nat`; returns what the command says if a rule leads to it. */
     async deleteChain(chain: string): Promise<string | undefined> {
-      const result = await query('nat', '-X', chain);
+      const result = await askNat('-X', chain);
       if (result.code === 0 || isAbsent(result)) return undefined;
       const error = failure(command, result);
       if (error.failure === 'busy') throw error;
@@ -134,7 +123,13 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
 function parseListing(command: string, chain: string, listing: string): readonly string[] {
   const lines = listing.match(/(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^"\n]+)+/gs) ?? [];
   const declared = lines.some((line) => line === `-N ${chain}` || line.startsWith(`-P ${chain} `));
-  if (!declared) throw noListing(command, `${chain} in nat`);
+  // Empty output is not an empty chain: otherwise each sync would write it again.
+  if (!declared)
+    throw new DataplaneError(
+      'refused',
+      `${command} printed no listing of ${chain}`,
+      'run the command by hand on the node: it may be a wrapper that prints something else',
+    );
   const start = `-A ${chain}`;
   return lines
     .filter((line) => line === start || line.startsWith(`${start} `))
@@ -182,8 +177,8 @@ const NAT_MODULE = 'nft_chain_nat';
 const NO_CHAIN_TYPE =
   /CHAIN_ADD failed \(No such file or directory\): chain (?:PREROUTING|INPUT|OUTPUT|POSTROUTING)/;
 
-/** The texts that the tools print when they fail, the more specific first. */
-const SYMPTOMS: readonly Symptom[] = [
+/** The texts that the tools print when they fail, the more specific first, and their meanings. */
+const SYMPTOMS: readonly (Pick<DataplaneError, 'failure' | 'remedy'> & { readonly pattern: RegExp })[] = [
   {
     // In legacy mode alone: nf_tables holds rules of IPv6 also then.
     pattern: /initialize ip6tables table .*Address family not supported/i,
@@ -262,5 +257,7 @@ function failure(command: string, result: ToolResult): DataplaneError {
       `use a node whose kernel has these modules, or use ${other}`,
     );
   }
-  return toolError(SYMPTOMS, result.stderr, `${command} failed: ${saidBy(result)}`);
+  const { failure: kind = 'refused', remedy = 'run the command by hand on the node to see more' } =
+    SYMPTOMS.find(({ pattern }) => pattern.test(result.stderr)) ?? {};
+  return new DataplaneError(kind, `${command} failed: ${saidBy(result)}`, remedy);
 }

@@ -45,9 +45,8 @@ async function readOnce(
   if (table === undefined) return undefined;
   const sets = [];
   for (const set of await requests.sets(place)) {
-    const isInterval = (set.flags & NFT_SET.interval) !== 0;
-    const read = () => requests.elements({ ...place, set: set.name }, { isInterval, most });
-    const elements = holdsAddresses(set, family) ? await unlessTooMany(read(), TOO_MANY) : undefined;
+    const read = () => requests.elements({ ...place, set: set.name }, most * OBJECT_BYTES);
+    const elements = holdsRanges(set, family) ? await unlessTooMany(read(), TOO_MANY) : undefined;
     sets.push({ ...set, elements });
   }
   const own: ChainReply[] = [];
@@ -58,14 +57,14 @@ async function readOnce(
   // To find chains of other names, the kernel sends those of all tables: 27,000 beside kube-proxy.
   const chains = table.use === sets.length + own.length ? own : await requests.chains(place);
   const objects = table.use === sets.length + chains.length ? [] : await requests.objects(place);
-  const listed = await unlessTooMany(requests.rules(place, most * RULE_BYTES), []);
+  const listed = await unlessTooMany(requests.rules(place, most * OBJECT_BYTES), []);
   const rules = Map.groupBy(shown.asMeant(listed), ({ chain }) => chain);
   const withRules = chains.map((chain) => ({ ...chain, rules: rules.get(chain.name) ?? [] }));
   return tableOf(family, options, table, { sets, chains: withRules, objects });
 }
 
-/** More than a rule of the agent has. */
-const RULE_BYTES = 1_024;
+/** More than a rule or an element of the agent has. */
+const OBJECT_BYTES = 1_024;
 
 /** What stands for the elements of a set that holds too many. */
 const TOO_MANY = { ranges: [], catchAll: false, hasOthers: true } as const;
@@ -82,6 +81,7 @@ async function unlessTooMany<Found, Instead>(
   }
 }
 
-function holdsAddresses({ flags, keyType }: SetReply, family: Family): boolean {
-  return keyType === KEY_TYPE[family] && (flags & NFT_SET.map) === 0;
+/** Whether it is a set as the agent makes them: of any other, nothing that it holds is read. */
+function holdsRanges({ flags, keyType }: SetReply, family: Family): boolean {
+  return keyType === KEY_TYPE[family] && flags === NFT_SET.interval;
 }

@@ -4,7 +4,7 @@ import type { Entry, Family, Policy } from '../../policy/policy.ts';
 import { COMMENT_START, type DifferenceKind, type Draft, type PlannedRule, unplanned } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { RuleOptions } from '../options.ts';
-import { addChain, addRules, addSets, addTable, place, scriptOf, type Transaction } from './commands.ts';
+import { addChain, addRules, addSets, addTable, place, type Transaction } from './commands.ts';
 import { purposeOf, SET, tableName } from './names.ts';
 import {
   chainLine,
@@ -54,7 +54,7 @@ export function planTable(
   if (found.length === 0) return undefined;
   const steps = stepsTo(wanted, table);
   const after = { lines: linesOf(shown), elements: wanted.segments };
-  return { ...steps, draft: draftOf(found, policy.family, had && contentOf(had), after, steps) };
+  return { ...steps, draft: draftOf(found, policy.family, had && contentOf(had), after) };
 }
 
 /** What people read of a table: a line for each object and rule, and the elements of its set of destinations, ascending. */
@@ -75,7 +75,6 @@ function draftOf(
   family: Family,
   before: Content = NOTHING,
   after: Content,
-  { transactions, cleanup }: Steps,
 ): Draft {
   const added = plannedRules(family, without(after, before));
   return {
@@ -89,9 +88,6 @@ function draftOf(
     },
     get wanted() {
       return plannedRules(family, after);
-    },
-    get script() {
-      return scriptOf([...transactions, ...cleanup.map((change) => [change])]);
     },
   };
 }
@@ -198,8 +194,8 @@ export function planRemoval(table: Table | undefined): TablePlan | undefined {
   if (table === undefined || !isOwn(table)) return undefined;
   refuseForeign(table);
   const transaction = [{ kind: 'delete table', ...place(table.family) }] as const;
-  const steps: Steps = { transactions: [transaction], cleanup: [], chains: [] };
-  return { ...steps, draft: draftOf(['table left over'], table.family, contentOf(table), NOTHING, steps) };
+  const draft = draftOf(['table left over'], table.family, contentOf(table), NOTHING);
+  return { transactions: [transaction], cleanup: [], chains: [], draft };
 }
 
 /** @throws {DataplaneError} if only another program may change the table */

@@ -60,7 +60,7 @@ class Kernel {
       this.held = policy;
       this.generation += 1;
     };
-    const rules = { added: [], removed: [], kept: 0, current: [], wanted: [], script: '' };
+    const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
     const planOf = (policy: Policy): Plan => ({
       ...rules,
       family: 'IPv4',

@@ -20,7 +20,7 @@ const OTHER: Policy = { family: 'IPv4', from: [], entries: [] };
 
 function planFor(family: Family): Omit<Plan, 'apply'> {
   const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
-  return { family, found: [], ...rules, script: `for ${family}` };
+  return { family, found: [], ...rules };
 }
 
 function plansFor(family: Family, length: number) {

@@ -5,9 +5,10 @@ import type { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { Netlink, type Requests } from '../../../lib/dataplane/netlink.ts';
 import { dataplaneError } from '../../../lib/dataplane/nftables/failure.ts';
 import { openNftables } from '../../../lib/dataplane/nftables/nftables.ts';
-import { planRemoval, planTable } from '../../../lib/dataplane/nftables/plan.ts';
+import { planRemoval, planTable, type TablePlan } from '../../../lib/dataplane/nftables/plan.ts';
 import { linesOf, type Table } from '../../../lib/dataplane/nftables/ruleset.ts';
 import { type PolicyTable, renderTable, withNames } from '../../../lib/dataplane/nftables/table.ts';
+import { nameOf } from '../../../lib/netlink/change.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { readUserData, writeUserData } from '../../../lib/netlink/user-data.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
@@ -29,13 +30,15 @@ function rangesOf(...texts: readonly string[]) {
   return texts.map(rangeFrom);
 }
 
-/** The first words of each command, transaction by transaction. */
-function wordsOf(script: string): readonly (readonly string[])[] {
-  return script.split('\n\n').map((transaction) =>
-    transaction
-      .trim()
-      .split('\n')
-      .map((line) => line.replace('ip ip-masq-agent', 'TABLE').replace(/(rule \S+ \S+) .*/, '$1')),
+/** Each command in words, transaction by transaction. */
+function wordsOf({ transactions, cleanup }: TablePlan): readonly (readonly string[])[] {
+  return [...transactions, ...cleanup.map((change) => [change])].map((changes) =>
+    changes.map((change) => {
+      const ranges = change.kind === 'add elements' ? change.ranges : [];
+      const elements = ranges.map((one) => formatRange('IPv4', one)).join(', ');
+      const words = [change.kind, 'TABLE', nameOf(change), elements && `{ ${elements} }`];
+      return words.filter((word) => word).join(' ');
+    }),
   );
 }
 
@@ -166,7 +169,7 @@ describe('the plan for a table of nftables', () => {
     it(what, () => {
       const plan = planTable(had as Table | undefined, policy, OPTIONS);
       assert.deepEqual(plan?.draft.found, found);
-      assert.deepEqual(plan && wordsOf(plan.draft.script), commands);
+      assert.deepEqual(plan && wordsOf(plan), commands);
     });
 
   it('says what comes, goes and stays', () => {

@@ -57,14 +57,9 @@ describe('the log', { concurrency: true }, () => {
     [0, ['info', 'warn']],
     [2, ['info', 'warn']],
     [3, ['debug', 'info', 'warn']],
-    [5, ['trace', 'debug', 'info', 'warn']],
   ] as const) {
     it(`shows ${levels} with --v=${verbosity}`, async () => {
-      const text = await logged(
-        'json',
-        verbosity,
-        'log.trace("x"); log.debug("x"); log.info("x"); log.warn("x");',
-      );
+      const text = await logged('json', verbosity, 'log.debug("x"); log.info("x"); log.warn("x");');
       const shown = text
         .trimEnd()
         .split('\n')
