@@ -6,7 +6,6 @@ import type { Host } from './host.ts';
 import { secondChain } from './iptables/chain.ts';
 import { iptablesLocations, openIptables } from './iptables/iptables.ts';
 import { usesLegacyNat } from './iptables/legacy.ts';
-import { noAnswer } from './netlink.ts';
 import { dataplaneError } from './nftables/failure.ts';
 import { TABLE } from './nftables/names.ts';
 import { openNftables } from './nftables/nftables.ts';
@@ -97,18 +96,15 @@ export async function possibleModes(
   { chain }: DataplaneOptions,
   host: Host,
 ): Promise<readonly IptablesMode[]> {
-  const hasChain = await host.netlink
-    ?.use(async (requests) => {
-      for (const family of FAMILIES)
-        for (const name of [chain, secondChain(chain)])
-          if (await requests.chain({ family, table: 'nat', chain: name })) return true;
-      return false;
-    })
-    .catch(noAnswer);
+  const chains = FAMILIES.flatMap((family) =>
+    [chain, secondChain(chain)].map((name) => ({ family, table: 'nat', chain: name })),
+  );
+  const nft = await Promise.all(chains.map((name) => host.netlink?.has(name)));
   const legacy = await Promise.all(FAMILIES.map((family) => usesLegacyNat(host, family)));
+  const isPossible = (found: readonly (boolean | undefined)[]) => found.some((one) => one !== false);
   return [
-    ...(hasChain === false ? [] : (['nft'] as const)),
-    ...(legacy.every((inUse) => inUse === false) ? [] : (['legacy'] as const)),
+    ...(isPossible(nft) ? (['nft'] as const) : []),
+    ...(isPossible(legacy) ? (['legacy'] as const) : []),
   ];
 }
 
