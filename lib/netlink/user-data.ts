@@ -4,14 +4,9 @@
  */
 
 /** Types of the part with the comment. */
-const TYPES = {
-  table: { comment: 0 },
-  chain: { comment: 0 },
-  rule: { comment: 0 },
-  set: { comment: 7 },
-} as const;
+const COMMENT_TYPE = { table: 0, chain: 0, rule: 0, set: 7 } as const;
 
-export type Commented = keyof typeof TYPES;
+export type Commented = keyof typeof COMMENT_TYPE;
 
 /** NFTNL_UDATA_SET_KEYBYTEORDER, a length, and 2 for the highest byte first, in the byte order of the machine. */
 const HIGHEST_FIRST = Buffer.from('000402000000', 'hex');
@@ -29,13 +24,12 @@ export interface UserData {
 }
 
 export function readUserData(kind: Commented, bytes: Buffer): UserData {
-  const { comment: commentType } = TYPES[kind];
   let comment: string | undefined;
   let extra = '';
   for (let at = 0; at < bytes.length; ) {
     const [type, length = 0] = [bytes[at], bytes[at + 1]];
     const part = bytes.subarray(at + 2, at + 2 + length);
-    if (type === commentType && part.length === length && part.at(-1) === 0)
+    if (type === COMMENT_TYPE[kind] && part.length === length && part.at(-1) === 0)
       comment = part.toString('utf8', 0, length - 1);
     // Keys that are addresses have no other byte order: nft keeps what the kernel tells anyway.
     else if (kind !== 'set' || !bytes.subarray(at, at + 2 + length).equals(HIGHEST_FIRST))
@@ -47,6 +41,6 @@ export function readUserData(kind: Commented, bytes: Buffer): UserData {
 
 export function writeUserData(kind: Commented, comment: string): Buffer {
   const text = Buffer.from(`${comment}\0`);
-  const parts = [Buffer.from([TYPES[kind].comment, text.length]), text];
+  const parts = [Buffer.from([COMMENT_TYPE[kind], text.length]), text];
   return Buffer.concat(kind === 'set' ? [HIGHEST_FIRST, ...parts] : parts);
 }
