@@ -108,9 +108,15 @@ async function lookFor(host: Host, mode: IptablesMode): Search {
 
 function found(command: IptablesCommand, reason: string): Detected {
   const { version } = command;
-  if (version.localeCompare(OLDEST_VERSION, 'en', { numeric: true }) >= 0) return { ...command, reason };
+  if (rank(version) >= rank(OLDEST_VERSION)) return { ...command, reason };
   const remedy = `install iptables ${OLDEST_VERSION} or newer`;
   throw new DataplaneError('missing', `iptables ${version} is too old`, remedy);
+}
+
+/** To compare versions by their first three numbers. localeCompare would load all languages of ICU: 0.6 MB, and 10 ms. */
+function rank(version: string): number {
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number);
+  return (major * 1_000 + minor) * 1_000 + patch;
 }
 
 async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<string | undefined> {
