@@ -18,7 +18,7 @@ interface AttemptOptions {
   readonly onApply: () => void;
 }
 
-/** The attempts of one round to bring the policies into the kernel. */
+/** The attempts of one round to bring the policies into the kernel, and what they have changed. */
 export class Attempts {
   /** The first change of each family that differed. */
   readonly changes = new Map<Family, FamilyChange>();

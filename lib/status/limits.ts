@@ -6,7 +6,7 @@ export const LIMITS = {
   url: 512,
   /** Bytes of all headers of a request. A browser sends about 1 KiB. */
   headers: 8 * 1024,
-  /** Milliseconds until a request has come; and then for which nothing of its answer is read. */
+  /** Milliseconds until a request has come, or up to four times as long; and then for which nothing of its answer is read. */
   patienceMs: 10_000,
   /** Connections of a listener, so many that a probe can send its request before newer ones take its place. */
   connections: 256,
