@@ -19,7 +19,7 @@ export async function doctor({ flags }: Args<typeof OUTPUT_FLAGS>): Promise<numb
   });
   const { findings, read, suspects } = examination;
   // An invalid config has one exit code in all commands.
-  const isInvalid = findings.some(({ kind }) => kind === 'config-invalid' || kind === 'config-unreadable');
+  const isInvalid = findings.some(({ kind }) => kind === 'config-invalid');
   const found = isInvalid ? EXIT.config : EXIT.different;
   const code = findings.length === 0 ? EXIT.ok : found;
   const { postrouting, unread } = suspects;

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import { FAMILY_NAMES } from '../../lib/cidr/address.ts';
-import { overlap, trafficText } from '../../lib/cidr/prefix.ts';
 import { OTHER_RESERVED_RANGES } from '../../lib/cidr/reserved.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { DEFAULT_CHAIN, INVALID_PACKETS } from '../../lib/dataplane/options.ts';
@@ -207,11 +206,6 @@ export function checkTogether(flags: FlagValues): void {
     throw new UsageError(
       '--rollout-window needs the name of the node: set NODE_NAME from spec.nodeName, or give the host a name',
     );
-  const { 'metrics-bind-address': metrics, 'scrape-bind-address': scrape } = flags;
-  if (metrics !== '' && metrics === scrape)
-    throw new UsageError(
-      `--metrics-bind-address and --scrape-bind-address are both ${metrics}: use two addresses, or only one of the flags`,
-    );
   checkAssertions(flags);
 }
 
@@ -221,8 +215,7 @@ export function nodeName(): string {
 }
 
 function checkAssertions(flags: FlagValues): void {
-  const { 'must-not-masquerade': inside, 'must-masquerade': outside } = flags;
-  const idle = [...inside, ...outside].find(
+  const idle = [...flags['must-not-masquerade'], ...flags['must-masquerade']].find(
     ({ prefix: { family } }) => !flags[`enable-${FAMILY_NAMES[family]}`],
   );
   if (idle !== undefined) {
@@ -230,15 +223,6 @@ function checkAssertions(flags: FlagValues): void {
     throw new UsageError(
       `no assertion about ${text} can hold without rules for ${family}: add --enable-${FAMILY_NAMES[family]}`,
     );
-  }
-  for (const one of inside) {
-    const other = outside.find(
-      ({ prefix, from }) => overlap(one.prefix, prefix) && (!one.from || !from || overlap(one.from, from)),
-    );
-    if (other !== undefined)
-      throw new UsageError(
-        `--must-not-masquerade=${trafficText(one)} contradicts --must-masquerade=${trafficText(other)}: remove one of the two`,
-      );
   }
 }
 

@@ -1,8 +1,9 @@
 import type { ConfigOptions, MergedConfig } from '../../lib/config/config.ts';
 import { InvalidConfigError } from '../../lib/config/invalid-config.ts';
-import { loadConfig, mergeConfigFiles } from '../../lib/config/load.ts';
+import { mergeConfigFiles } from '../../lib/config/load.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
-import { type AllInputs, readAgentInputs, readInputs, sameNames } from '../../lib/inputs/input.ts';
+import { readVolumeVersion } from '../../lib/config/read.ts';
+import { type AllInputs, readInputs, sameNames } from '../../lib/inputs/input.ts';
 import type { CheckReport } from '../../lib/report/report.ts';
 import { printable } from '../../lib/text/escape.ts';
 import { truncated, truncatedText } from '../../lib/text/words.ts';
@@ -22,14 +23,7 @@ type InputFlags = FlagValues & Values<typeof INPUT_FLAGS>;
  * @throws {InvalidConfigError | UsageError}
  */
 export async function readConfig(flags: InputFlags, { forPeople = false } = {}): Promise<MergedConfig> {
-  const {
-    config,
-    problems,
-    configFiles,
-    manifests = [],
-  }: CheckReport = flags.filename.length > 0 || flags.recursive
-    ? await readReport(flags, flags.filename)
-    : await loadConfig(flags['config-dir'], configOptions(flags));
+  const { config, problems, configFiles, manifests = [] } = await readReport(flags, flags.filename);
   if (config === undefined) throw new InvalidConfigError(problems, [...configFiles, ...manifests]);
   noteDefaults(config, flags, forPeople);
   return config;
@@ -86,10 +80,9 @@ export function reportOf(inputs: AllInputs, options: ConfigOptions): CheckReport
  */
 export async function readPaths(flags: InputFlags, paths: readonly string[]): Promise<AllInputs> {
   const { 'config-dir': configDir, recursive } = flags;
-  if (recursive && paths.length === 0) throw new UsageError('--recursive needs a directory: see --filename');
-  return paths.length === 0
-    ? await readAgentInputs(configDir)
-    : await readInputs(paths, () => process.stdin, recursive);
+  if (paths.length > 0) return await readInputs(paths, () => process.stdin, recursive);
+  if (recursive) throw new UsageError('--recursive needs a directory: see --filename');
+  return { ...(await readVolumeVersion(configDir, false)), manifests: [], agents: [] };
 }
 
 /** The config files as one config. */

@@ -99,24 +99,17 @@ function events(text: string, maxDepth: number): readonly Event[] {
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
     const position = error.mark?.position ?? 0;
-    const atEnd = position >= text.length;
     // Behind the last word rather than behind blank lines: in a manifest something else may follow them.
-    const offset = atEnd ? text.trimEnd().length : position;
+    const offset = position < text.length ? position : text.trimEnd().length;
     const reason = error.reason.slice(0, LONGEST_REASON); // it may quote the text
-    throw new PlacedError(`is not valid YAML: ${reason}`, offset, syntaxRemedy(reason, atEnd));
+    throw new PlacedError(`is not valid YAML: ${reason}`, offset, SYNTAX_REMEDY);
   }
 }
 
 const LONGEST_REASON = 200;
 
-function syntaxRemedy(reason: string, atEnd: boolean): string {
-  if (reason.startsWith('tab ')) return 'indent with spaces';
-  if (atEnd || reason.startsWith('unexpected end'))
-    return 'close the bracket or quote; the file may be cut off';
-  if (reason.includes('non-printable')) return 'remove the control character';
-  if (reason.includes('maxDepth')) return 'a config is a map of keys with flat lists; remove the nesting';
-  return 'check indentation, quotes and colons of this line and the one before; if this is a template, render it first';
-}
+const SYNTAX_REMEDY =
+  'check indentation (spaces, no tabs), brackets, quotes and colons of this line and the one before; if this is a template, render it first';
 
 /** An escape in double quotes, and the blank line behind it if it is a line break. */
 const ESCAPE = /\\(?:(?:\r\n?|\n)[ \t]*([\r\n])|[\s\S])/g;

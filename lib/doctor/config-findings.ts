@@ -1,8 +1,5 @@
 import { addressRemarks } from '../agent/address-remarks.ts';
-import { FAMILIES, FAMILY_NAMES } from '../cidr/address.ts';
-import { covers } from '../cidr/prefix.ts';
 import { difference, rangeOf, rangeSet } from '../cidr/ranges.ts';
-import { UNROUTED_RANGES } from '../cidr/reserved.ts';
 import type { MergedConfig } from '../config/config.ts';
 import { vanishedText } from '../config/config-file.ts';
 import type { LoadedConfig } from '../config/load.ts';
@@ -36,28 +33,16 @@ export function vanishedFindings(
  * @param policies compiled for this node
  */
 export function configFindings(
-  dir: string,
-  { config, problems, configFiles }: LoadedConfig,
+  { config, problems }: LoadedConfig,
   policies: readonly Policy[],
 ): readonly Finding[] {
   const errors = problems.filter(({ severity }) => severity === 'error');
-  const evidence = errors.map(formatProblem);
-  if (errors.some(({ kind, at }) => kind === 'unreadable' && at === undefined)) {
-    return [
-      {
-        kind: 'config-unreadable',
-        message: `the config directory ${dir} cannot be read`,
-        evidence,
-        remedy: 'mount the volume there, or set --config-dir to the right directory',
-      },
-    ];
-  }
   if (config === undefined) {
     return [
       {
         kind: 'config-invalid',
         message: `${counted(errors.length, 'error')} in the config`,
-        evidence,
+        evidence: errors.map(formatProblem),
         remedy: 'correct the config files: ip-masq-agent check shows the line of each error',
       },
     ];
@@ -66,16 +51,7 @@ export function configFindings(
     .filter(({ kind }) => kind === 'nothing-inside')
     .map((one) => placed('nothing-inside', one));
   const addresses = addressRemarks(policies).map((one) => placed('node-address', one));
-  if (configFiles.length > 0) return [...nothingInside, ...addresses];
-  return [
-    {
-      kind: 'config-empty',
-      message: 'there is no config file: the defaults apply',
-      evidence: [`${dir} has no file ip-masq-*`],
-      remedy: 'mount ConfigMaps there, with keys that begin with ip-masq-',
-    },
-    ...nothingInside,
-  ];
+  return [...nothingInside, ...addresses];
 }
 
 export async function podFindings(
@@ -87,37 +63,13 @@ export async function podFindings(
   const policies = families.map((family) => compilePolicy(config, family));
   try {
     const found = await findPods(policies, config.configFileNames);
-    return [
-      ...found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded' as const, ...one })),
-      ...(await podsWithoutRules(findPods, config, families)),
-    ];
+    return found.map(({ range, routes, ...one }) => ({ kind: 'pods-masqueraded', ...one }));
   } catch (error) {
     if (!(error instanceof NetlinkError)) throw error;
     const message = 'pods that the config masquerades may be hidden, because routes cannot be read';
     const remedy = 'compare the ranges of pods with nonMasqueradeCIDRs by hand';
     return [{ kind: 'not-read', message, evidence: [error.message], remedy }];
   }
-}
-
-/** Pods that need masquerading to reach the outside, but are of a family for which the agent keeps no rules. */
-async function podsWithoutRules(
-  findPods: FindPods,
-  config: MergedConfig,
-  families: readonly Family[],
-): Promise<readonly Finding[]> {
-  const others = FAMILIES.filter((family) => !families.includes(family));
-  // What a policy without entries masquerades is all that is not accepted.
-  const policies = others.map((family) => compilePolicy({ ...config, nonMasqueradeCIDRs: [] }, family));
-  const found = await findPods(policies, config.configFileNames);
-  return found
-    .filter(({ range }) => UNROUTED_RANGES.some(({ prefix }) => covers(prefix, range)))
-    .map(({ family, range, routes, evidence }) => ({
-      kind: 'pods-without-rules' as const,
-      family,
-      message: `${counted(routes, 'route')} ${routes === 1 ? 'leads' : 'lead'} to pods in ${range.text}, but the agent keeps no rules for ${family}: packets leave with these private addresses`,
-      evidence,
-      remedy: `start the agent with --enable-${FAMILY_NAMES[family]}, and list the ranges of pods, and of networks with routes to them, in nonMasqueradeCIDRs; if the pods need no connections to the outside, or another program masquerades, accept it: --accept-masqueraded=${range.text}`,
-    }));
 }
 
 /** Pods of this node whose packets leave with their own address, because masqueradeFromCIDRs lists only others. */

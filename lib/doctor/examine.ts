@@ -49,14 +49,15 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   // With the last texts of others, the agent's config is another one.
   const gone = vanishedFindings(vanishedFilesOf(holder));
   const findings = [
-    ...configFindings(configDir, loaded, policies),
+    ...configFindings(loaded, policies),
     ...gone,
     ...(gone.length > 0 ? [] : await podFindings(examiner.findPods, loaded.config, families)),
     ...(gone.length > 0 ? [] : await leftOutFindings(host, policies)),
     ...(await uplinkFindings(host, policies)),
     ...(await portFindings(host, examiner.dataplane)),
   ];
-  const read = `${counted(loaded.configFiles.length, 'config file')} in ${configDir}`;
+  const defaults = loaded.configFiles.length > 0 ? '' : ': the defaults apply';
+  const read = `${counted(loaded.configFiles.length, 'config file')} in ${configDir}${defaults}`;
   const kernel = await examineKernel(examiner, holder, loaded.config, families);
   return { ...kernel, findings: [...findings, ...kernel.findings], read: [read, ...kernel.read] };
 }

@@ -11,15 +11,11 @@ export interface Finding extends Advice {
 }
 
 export const FINDING_MEANING = {
-  'config-unreadable': 'the config directory is missing or unreadable',
-  'config-invalid': 'the config files have errors',
-  'config-empty': 'there is no config file, so the defaults apply',
+  'config-invalid': 'the config files have errors, or cannot be read',
   'config-file-gone': 'the last text of a config file that is gone still applies',
   'nothing-inside': 'the config masquerades all traffic of a family, also between pods',
   'node-address': 'the node has no address, or several, in a range of masqueradeAddresses',
   'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',
-  'pods-without-rules':
-    'routes lead to pods with private addresses of a family for which the agent keeps no rules',
   'tool-missing':
     'a tool that the agent needs (iptables, ip6tables) is not installed or too old, or netlink does not work, which nftables needs',
   'kernel-refused': 'the kernel or a tool refused an operation',

@@ -3,8 +3,6 @@ import { open, readlink, realpath } from 'node:fs/promises';
 import { basename, extname, join, relative, resolve, sep } from 'node:path';
 import { byteOrder, isConfigFileName, isNearMiss, nearMissText } from '../config/config-file.ts';
 import { entriesOf } from '../config/glob.ts';
-import type { Problem } from '../config/problem.ts';
-import { readVolumeVersion } from '../config/read.ts';
 import { printable } from '../text/escape.ts';
 import {
   collect,
@@ -16,7 +14,6 @@ import {
   readConfigFile,
   readText,
   unreadable,
-  wholeFile,
 } from './file.ts';
 
 /**
@@ -42,16 +39,6 @@ export async function readTree(root: string, recursive: boolean, seen: Set<strin
   for (const path of files.sort(byteOrder))
     found.push(await readFile(join(root, path), home, recursive, seen));
   return joined(found);
-}
-
-/** Reads the config directory as the agent does. That it has no config file is a config too: the defaults. */
-export async function readConfigDirectory(dir: string): Promise<Inputs> {
-  const { configFiles, problems } = await readVolumeVersion(dir, false);
-  return {
-    ...NO_INPUTS,
-    configFiles: configFiles.map((configFile) => wholeFile(join(dir, configFile.name), configFile)),
-    problems: problems.map((one) => within(dir, one)),
-  };
 }
 
 function isShown({ name }: Dirent): boolean {
@@ -101,12 +88,4 @@ async function readFile(
 /** Whether it is worth parsing: most manifests are about something else, and templates of others need not be valid. */
 function mentionsAgent(bytes: Buffer): boolean {
   return bytes.includes('apiVersion') && (bytes.includes('ip-masq') || bytes.includes('ipmasq'));
-}
-
-/** The problem with a file of the directory, which is named without it. */
-function within(dir: string, found: Problem): Problem {
-  const { at } = found;
-  if (at?.kind === 'whole-file') return { ...found, at: { ...at, file: join(dir, at.file) } };
-  if (at?.kind === 'file') return { ...found, at: { ...at, file: join(dir, at.configFile) } };
-  return found;
 }

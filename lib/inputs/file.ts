@@ -55,7 +55,7 @@ export function joined(parts: readonly Inputs[]): Inputs {
 }
 
 /** A config file that is a file by itself. */
-export function wholeFile(path: string, configFile: ConfigFile): ConfigFile {
+function wholeFile(path: string, configFile: ConfigFile): ConfigFile {
   const file = { name: path, text: configFile.text };
   return { ...configFile, embeddedIn: { file, line: 1, column: 1, lineByLine: true } };
 }

@@ -4,7 +4,7 @@ import { byteOrder, type ConfigFile, decodeFile, originIn, STDIN_NAME } from '..
 import { MAX_BYTES } from '../config/limits.ts';
 import { fileProblem, type Problem, problem } from '../config/problem.ts';
 import { printable } from '../text/escape.ts';
-import { readConfigDirectory, readTree } from './directory.ts';
+import { readTree } from './directory.ts';
 import { collect, type Inputs, joined, NO_INPUTS, readText, unreadable, unreadableProblem } from './file.ts';
 import { deliver } from './manifest.ts';
 import type { Workload } from './workload.ts';
@@ -39,11 +39,6 @@ export async function readInputs(
   for (const path of paths) inputs.push(await readInput(path, stdin, recursive, seen));
   const all = together(inputs);
   return { ...all, problems: [...all.problems, ...nothingFound(paths, all)] };
-}
-
-/** Reads the config directory as the agent does: without a config file, the defaults apply. */
-export async function readAgentInputs(dir: string): Promise<AllInputs> {
-  return together([await readConfigDirectory(dir)]);
 }
 
 /** All inputs as one; a config file that is in no manifest is one of each agent. */

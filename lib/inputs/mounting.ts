@@ -1,7 +1,6 @@
 import type { ConfigFile } from '../config/config-file.ts';
 import { valueAt } from '../config/yaml.ts';
 import { quote } from '../text/escape.ts';
-import { truncatedText } from '../text/words.ts';
 import { type Item, type KubernetesObject, type Source, textAt, type Workload } from './workload.ts';
 
 /** A file that a key of a ConfigMap becomes. */
@@ -70,19 +69,10 @@ function reportUnread({ kind, node, report }: KubernetesObject, agents: readonly
   const metadata = valueAt(node, 'metadata');
   const namespace = textAt(metadata, 'namespace');
   const where = namespace === undefined ? '' : ` in the namespace ${quote(namespace)}`;
-  const taken = new Set(agents.flatMap(({ sources }) => sources.flatMap(sourceText)));
-  const has = truncatedText([...taken], MOST_NAMED, (text) => text) || `no ${kind}`;
-  const message = `agents read nothing of this ${kind}${where}: the config directory of ${agents[0]?.name} has ${has}`;
+  const message = `agents read nothing of this ${kind}${where}: no volume at the config directory of ${agents[0]?.name} takes it`;
   const remedy =
     'add it to the sources of that volume, with the same kind, namespace and name in both; or remove it';
   report('not-delivered', valueAt(metadata, 'name') ?? node, message, remedy);
-}
-
-const MOST_NAMED = 5;
-
-function sourceText({ kind, name, namespace }: Source): readonly string[] {
-  if (name === undefined) return [];
-  return [`${kind} ${quote(namespace === undefined ? name : `${namespace}/${name}`)}`];
 }
 
 function isMountedBy({ node, kind }: KubernetesObject, source: Source): boolean {

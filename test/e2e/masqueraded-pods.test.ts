@@ -125,22 +125,4 @@ describe('the agent on a node with routes to pods', () => {
       if (!isFound) assert.doesNotMatch(stdout, /pods-left-out/);
     }
   });
-
-  for (const [route, flags, told] of [
-    ['fc15:1::/64 dev cni0', [], '1 route leads to pods in fc15:1::/64'],
-    ['fd00:244:7::/64 dev cni0', [], '1 route leads to pods in fd00:244:7::/64'],
-    ['10.245.0.0/24 dev cni0', ['--enable-ipv4=false', '--enable-ipv6'], '1 route leads to pods in 10.245'],
-    ['100.64.7.0/24 dev cni0', ['--enable-ipv4=false', '--enable-ipv6'], '1 route leads to pods in 100.64'],
-    ['2001:db8::/64 dev cni0', [], undefined],
-    ['fc15:1::/64 dev cni0', ['--enable-ipv6'], undefined],
-    ['fc15:1::/64 dev cni0', ['--accept-masqueraded=fc15:1::/48'], undefined],
-  ] as const)
-    it(`has a finding of doctor for private addresses without rules, ${told === undefined ? 'not ' : ''}for ${route} with ${flags.join(' ') || 'IPv4 alone'}`, async () => {
-      await using node = await createNodeOf({ ...FLANNEL, routes: [route] });
-      const range = flags.some((flag) => flag === '--enable-ipv6') ? 'fd00::/8' : '10.0.0.0/8';
-      await node.volume({ 'ip-masq-operator': inside(range) });
-      const all = await findings(node, ['pods-without-rules'], ...flags);
-      assert.equal(all.length, told === undefined ? 0 : 1, all.join());
-      if (told !== undefined) assert.ok(all[0]?.includes(told), all[0]);
-    });
 });

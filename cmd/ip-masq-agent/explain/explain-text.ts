@@ -1,5 +1,5 @@
 import { type Address, FAMILY_NAMES, formatAddress } from '../../../lib/cidr/address.ts';
-import { isIn, rangeOf, sizeOf } from '../../../lib/cidr/ranges.ts';
+import { isIn, rangeOf } from '../../../lib/cidr/ranges.ts';
 import { UNROUTED_RANGES } from '../../../lib/cidr/reserved.ts';
 import {
   agreesWholly,
@@ -11,7 +11,6 @@ import {
 import { suspectDetails, suspectText } from '../../../lib/foreign/suspects.ts';
 import { type Decision, noEntryText } from '../../../lib/policy/decision.ts';
 import {
-  bestAddresses,
   type Entry,
   nodeAddressText,
   outcomeText,
@@ -21,7 +20,7 @@ import {
 import type { Colour, Paint } from '../../../lib/text/colour.ts';
 import { printable } from '../../../lib/text/escape.ts';
 import { withOrigin } from '../../../lib/text/origin.ts';
-import { countedAddresses, truncated } from '../../../lib/text/words.ts';
+import { truncated } from '../../../lib/text/words.ts';
 
 const COLOUR: Readonly<Record<Verdict, Colour>> = { not_masqueraded: 'green', masqueraded: 'yellow' };
 
@@ -71,7 +70,7 @@ function decisionLines(
   live: LiveVerdict | undefined,
   paint: Paint,
 ): readonly string[] {
-  const { verdict, as, overridden, decidedBy, source } = decision;
+  const { verdict, as, overridden, source } = decision;
   const from = source.address === undefined ? '' : ` from ${formatAddress(source.address)}`;
   const text = `${to}${from}`;
   const painted = paint(COLOUR[verdict], outcomeText(verdict, as && nodeAddressText(as)));
@@ -81,7 +80,6 @@ function decisionLines(
       : `${text}${live === undefined ? ' is ' : ': the config says '}${painted}: ${because(decision)}`,
     ...addressLines(decision),
     ...sourceLines(decision),
-    ...(decidedBy === undefined ? [] : [`  ${extentText(decidedBy)}`]),
     ...overridden.map((entry) => `  overrides ${entryText(entry)}`),
   ];
 }
@@ -101,12 +99,9 @@ function addressLines({ as }: Decision): readonly string[] {
   const range = withOrigin(as.range.text, as.origin);
   if (as.candidates === undefined)
     return [`  masqueradeAddresses lists ${range}; on a node, --live says its address`];
-  const [first, ...others] = as.candidates;
+  const [first] = as.candidates;
   if (first === undefined) return [`  the kernel chooses the address, because the node has none in ${range}`];
-  const best = bestAddresses(as).length;
-  const several =
-    best === 1 ? `the best of the node's ${as.candidates.length}` : `the lowest of the node's ${best} best`;
-  const which = others.length === 0 ? "the node's only address" : `${several} addresses`;
+  const which = as.candidates.length === 1 ? "the node's only address" : "the best of the node's addresses";
   return [`  ${formatAddress(first)} is ${which} in ${range}`];
 }
 
@@ -132,12 +127,6 @@ function sourceLines({
     return except === '' || address !== undefined ? [] : [`  packets from ${except} are not masqueraded`];
   const nor = except && `, nor are those from ${except}`;
   return [`  only for packets from ${from}; packets from elsewhere are not masqueraded${nor}`];
-}
-
-function extentText({ prefix }: Entry): string {
-  const range = rangeOf(prefix);
-  const [first, last] = [range.first, range.last].map((value) => formatAddress({ ...prefix, value }));
-  return `${prefix.text} is ${first} to ${last}, ${countedAddresses(sizeOf([range]))}`;
 }
 
 function entryText({ prefix, verdict, origin, as }: Entry): string {

@@ -3,7 +3,8 @@ import { describe, it } from 'node:test';
 import { type Node, parseYaml } from '../../../lib/config/yaml.ts';
 import { PlacedError } from '../../../lib/text/error.ts';
 
-const FLAT = 'a config is a map of keys with flat lists; remove the nesting';
+const SYNTAX =
+  'check indentation (spaces, no tabs), brackets, quotes and colons of this line and the one before; if this is a template, render it first';
 
 describe('a scalar', () => {
   const values = [
@@ -87,13 +88,8 @@ const other = (code: string) =>
 
 describe('a text is rejected, at its place:', () => {
   for (const [text, at, message, remedy] of [
-    ['a:\n\t- b', '\t', `${INVALID}tab characters must not be used in indentation`, 'indent with spaces'],
-    [
-      'a: \x07',
-      '\x07',
-      `${INVALID}the stream contains non-printable characters`,
-      'remove the control character',
-    ],
+    ['a:\n\t- b', '\t', `${INVALID}tab characters must not be used in indentation`, SYNTAX],
+    ['a: \x07', '\x07', `${INVALID}the stream contains non-printable characters`, SYNTAX],
     ['a: 1\n---\nb: 2', 'b: 2', 'has more than one YAML document', ONE],
     ['a: !env HOME', '!env', TAG, 'remove the word that begins with "!"'],
     ['a: !!python/object:os.system x', '!!python', TAG, 'remove the word that begins with "!"'],
@@ -109,8 +105,8 @@ describe('a text is rejected, at its place:', () => {
     ],
     ['a: *x', 'x', ANCHOR, 'define the anchor before'],
     ['a: &x [1, *x]', 'x]', ANCHOR, 'define the anchor before'],
-    ['['.repeat(1_000), '['.repeat(985), DEEP, FLAT],
-    ['- '.repeat(1_000), '- '.repeat(984), DEEP, FLAT],
+    ['['.repeat(1_000), '['.repeat(985), DEEP, SYNTAX],
+    ['- '.repeat(1_000), '- '.repeat(984), DEEP, SYNTAX],
   ] as const) {
     it(JSON.stringify(text.slice(0, 40)), () => {
       assert.throws(() => parseYaml(text), { constructor: PlacedError, message, remedy });

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { formatProblem } from '../../../lib/config/problem.ts';
 import type { Inputs } from '../../../lib/inputs/file.ts';
-import { readAgentInputs, readInputs, sameNames } from '../../../lib/inputs/input.ts';
+import { readInputs, sameNames } from '../../../lib/inputs/input.ts';
 import { startGroup } from '../../lab/group.ts';
 import { type Files, type TemporaryDirectory, temporaryDirectory } from '../../lab/volume.ts';
 
@@ -131,18 +131,6 @@ describe('reading inputs', () => {
       ],
     });
   });
-
-  for (const [name, files, problems] of [
-    ['nothing', { 'c/other': '' }, []],
-    ['a directory', { 'c/d/ip-masq-a': CONFIG }, []],
-    ['a config file beside a manifest', { 'c/ip-masq-a': CONFIG, 'c/m.yaml': manifest('ip-masq-b') }, []],
-  ] as const) {
-    it(`reads a config directory with ${name} as the agent does`, async () => {
-      await write(files);
-      const configFiles = 'c/ip-masq-a' in files ? ['DIR/c/ip-masq-a:ip-masq-a'] : [];
-      assert.deepEqual(told(await readAgentInputs(path('DIR/c'))), { configFiles, problems });
-    });
-  }
 
   it('reads an open pipe to its end', async () => {
     await write({ m: manifest('ip-masq-a') });
