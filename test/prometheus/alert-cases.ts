@@ -250,6 +250,25 @@ export const ALERT_CASES: readonly AlertCase[] = [
     },
   },
   {
+    name: 'a change that spreads over a rollout window of half an hour, and a node that stays behind it',
+    series: {
+      ...wanted(3),
+      ...healthy('a'),
+      ...healthy('b'),
+      ...healthy('c'),
+      [ofAgent('a', 'config_info', { hash: 'aaaa' })]: UNTIL(10),
+      [ofAgent('a', 'config_info', { hash: 'bbbb' })]: FROM(10),
+      [ofAgent('b', 'config_info', { hash: 'aaaa' })]: UNTIL(40),
+      [ofAgent('b', 'config_info', { hash: 'bbbb' })]: FROM(40),
+      [ofAgent('b', 'pending_config_seconds', {})]: '_x9 1800-60x29 stale',
+    },
+    firing: {
+      39: [],
+      52: [],
+      58: [fires('ConfigDiffers', 1, 'aaaa on 1 nodes; bbbb on 2 nodes;', { daemonset: 'netstack' })],
+    },
+  },
+  {
     name: 'a change that reaches the nodes one after the other',
     series: {
       ...TWO,
