@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { gzipSync } from 'node:zlib';
 import { errorCode, errorMessage, isExhausted, SystemError } from '../text/error.ts';
 import { LIMITS, limitConnections } from './limits.ts';
 
@@ -38,6 +39,9 @@ const LONGEST_PAUSE_MS = 10_000;
 /** Text only, and no cache. One request for each connection. */
 const HEADERS = { 'Cache-Control': 'no-store', Connection: 'close', 'X-Content-Type-Options': 'nosniff' };
 
+/** Bytes of an answer that is not worth to be compressed. */
+const LONGEST_PLAIN = 1024;
+
 /**
  * Serves GET and HEAD on an address until the signal aborts. While another program has the port, or the node does not have the
  * address yet, it tries again in the background: neither must end the agent.
@@ -73,17 +77,25 @@ function createLimitedServer({ routes, onError, patienceMs = LIMITS.patienceMs }
       onError(error);
       return plain(500, 'internal error, see the log');
     });
+    const isZipped = body.length > LONGEST_PLAIN && takesGzip(request);
+    const sent = isZipped ? gzipSync(body) : body;
     const own = {
       'Content-Type': type,
-      'Content-Length': body.length,
+      'Content-Length': sent.length,
+      ...(isZipped && { 'Content-Encoding': 'gzip' }),
       ...(status === 405 && { Allow: 'GET, HEAD' }),
     };
     response.writeHead(status, { ...HEADERS, ...own });
     // Node.js leaves out the body of an answer to HEAD.
-    return response.end(body);
+    return response.end(sent);
   };
   server.on('request', handle);
   return server;
+}
+
+/** Whether the client takes gzip (RFC 9110, 12.5.3), as Prometheus does. */
+function takesGzip({ headers }: IncomingMessage): boolean {
+  return /\bgzip\b(?! *; *q=0(?:\.0*)?(?:,|$))/.test(String(headers['accept-encoding'] ?? ''));
 }
 
 /** Listens, or tries again after a pause. Only the first attempt throws. */
@@ -131,7 +143,16 @@ function hostOf(text: string): string {
   return /^\[?(.*?)\]?(?::\d+)?$/.exec(text)?.[1] ?? '';
 }
 
+const CAUSES: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program listens there, or another agent of this node',
+  EADDRNOTAVAIL: 'the node has no such address yet, or IPv6 still checks that no other host has it',
+  EACCES: 'a port below 1024 needs the capability NET_BIND_SERVICE',
+};
+
 function cannotListen(address: string, flag: string, error: unknown): SystemError {
+  const message = errorMessage(error);
+  const cause = CAUSES[errorCode(error) ?? ''];
+  const why = cause === undefined ? message : `${message} (${cause})`;
   const remedy = `choose another ${flag}, or an empty one for no server`;
-  return new SystemError(`cannot listen on ${address}: ${errorMessage(error)}; ${remedy}`);
+  return new SystemError(`cannot listen on ${address}: ${why}; ${remedy}`);
 }

@@ -39,13 +39,16 @@ export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
   const { flags, agent, notices } = parts;
   const flows = await watchFlows(parts);
   const leftovers = leftoverRemoval({ ...leftoverOptions(parts), onRemoval: () => flows?.read('change') });
-  const readRoutes = oneAtATime<void>(() => readPodRoutes(parts), notices.log);
+  const readNode = oneAtATime<void>(async () => {
+    await readPodRoutes(parts);
+    await readUplinks(parts);
+  }, notices.log);
   watchOwnAddresses(parts, flows);
   return [
     kernelWatch(parts),
     readsFlows(flags, flows),
     onNewDataplane(agent, leftovers),
-    changedOrDue(readRoutes),
+    changedOrDue(readNode),
     (round) => isChange(round) && collectGarbageSoon(),
   ];
 }
@@ -156,6 +159,16 @@ async function readPodRoutes({ flags, agent, notices }: Parts): Promise<void> {
     const text = `routes to pods not read: ${failureText(error)}`;
     notices.update('routes to pods', new Map([[text, () => log.info(text)]]));
   }
+}
+
+/** Warns of links by which masqueraded packets leave with an address that is not meant. */
+async function readUplinks({ agent, notices, host }: Parts): Promise<void> {
+  const { uplinkFindings } = await import('../../../lib/doctor/machine-findings.ts');
+  const found = await uplinkFindings(host, appliedPolicies(agent.state));
+  notices.warn(
+    'links without an address',
+    found.map(({ family, message, remedy }) => `${family}: ${message}; ${remedy}`),
+  );
 }
 
 export function leftoverOptions({ flags, agent, notices, host }: Parts) {

@@ -127,6 +127,23 @@ const ANSWERED: readonly (readonly [what: string, text: string, status: number, 
   }).map(([what, text]) => [what, text, 400] as const),
 ];
 
+describe('a large answer', () => {
+  it('is compressed for a client that takes it, such as Prometheus, and for no other', async () => {
+    await using lab = await startLab({ '/large': () => plain(200, 'x'.repeat(10_000)) });
+    for (const [header, length] of [
+      ['Accept-Encoding: gzip', 100],
+      ['Accept-Encoding: deflate, gzip;q=0.5', 100],
+      ['Accept-Encoding: gzip;q=0', 10_001],
+      ['X: y', 10_001],
+    ] as const) {
+      const answer = await lab.ask(request('GET /large', header));
+      const [, bytes = ''] = /^Content-Length: (\d+)\r$/m.exec(answer) ?? [];
+      assert.ok(Number(bytes) <= length && Number(bytes) > length / 5, `${header}: ${bytes}`);
+      assert.equal(/^Content-Encoding: gzip\r$/m.test(answer), length === 100, header);
+    }
+  });
+});
+
 describe('the server', () => {
   for (const [what, text, status, says = /^/] of ANSWERED)
     it(`answers ${what} with ${status}, and goes on`, async () => {
@@ -313,7 +330,7 @@ describe('listening', { concurrency: true }, () => {
     assert.equal(taken.length, 2);
     const message = taken[0]?.message ?? '';
     assert.match(message, /^cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE/);
-    assert.match(message, /; choose another --metrics-bind-address, or an empty/);
+    assert.match(message, /another agent of this node\); choose another --metrics-bind-address, or an empty/);
     stop.abort();
   });
 
