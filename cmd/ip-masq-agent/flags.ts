@@ -71,7 +71,7 @@ export const FLAGS = {
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
     'auto',
-    'where the kernel keeps the rules: in a chain of iptables, or in a table of nftables, in which a packet costs the same with any number of CIDRs. auto: in nftables if kube-proxy uses it or if iptables cannot work on the node, else in iptables. The agent asks again at each sync, and moves its rules if the answer has changed',
+    'where the kernel keeps the rules: in a chain of iptables, or in a table of nftables, in which a packet costs the same with any number of CIDRs. auto: in nftables if kube-proxy uses it or if iptables cannot work on the node, else in iptables. The agent asks about kube-proxy at each sync, and moves its rules if the answer has changed. Whether iptables can work, it asks once',
   ),
   'iptables-mode': dataplane(
     choice('auto', 'nft', 'legacy'),
