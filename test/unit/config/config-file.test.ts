@@ -52,7 +52,7 @@ describe('a file does not decode', () => {
         bad,
         fc.string({ unit: 'grapheme' }),
         (before, bad, after) => {
-          fc.pre(!before.startsWith('\ufeff'));
+          fc.pre(!before.startsWith('\ufeff') && !before.includes('\ufffd'));
           const problem = decodeFile('s', bytesOf(before, bad, after));
           assert.ok('kind' in problem && problem.at?.kind === 'file');
           const lines = before.split(LINE_BREAK);
