@@ -171,7 +171,7 @@ test-skew: setup-skew $(BIN) ## test the agent beside nft and iptables of other 
 test-kernels: setup-kernels $(BIN) ## test the agent on other kernels, in virtual machines: an hour on 2 cores without KVM
 	@node test/kernels/run.ts
 
-test-cluster: setup-cluster $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
+test-cluster: setup-cluster $(BIN) $(VALIDATOR) ## test the agent in a real Kubernetes: that of KUBECONFIG, else one on this machine, which needs root and Go
 	node test/cluster/run.ts
 
 cluster-programs: setup-cluster ## build Kubernetes for test-cluster and cluster-up: 11 minutes of a core if Go's cache is empty
