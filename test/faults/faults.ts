@@ -122,7 +122,7 @@ async function run(copy: string, command: string): Promise<Outcome> {
     '--test-force-exit',
     '--test-isolation=none',
     '--test-reporter=tap',
-    '--test-timeout=120000',
+    '--test-timeout=60000',
   ];
   const stdout = await runNode(copy, [...options, ...args]);
   const ended = stdout.matchAll(/^ *(not ok|ok) \d+ - (.*)\n *---\n *duration_ms: .*\n *type: 'test'/gm);
