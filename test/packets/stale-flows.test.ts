@@ -28,7 +28,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
       const volume = await node.volume({ 'ip-masq-a': CONFIG });
       await lab.beginFlows();
       const agent = node.start(...flags, '--enable-ipv6', SERVED);
-      const [line] = await agent.logged(/connections?: .* against the config, as (?:it|they) began.*/);
+      const [line] = await agent.logged(/connections?: .* against the config, because (?:it|they) began.*/);
       assert.match(line, /--stale-flows=delete-udp ends those of UDP/);
       const expected = { 'IPv4 not_masqueraded before': 2, 'IPv6 not_masqueraded before': 2 };
       await hasStale(node, expected);
@@ -41,7 +41,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
       await lab.network.sourcesSeen([OUTSIDE.IPv4], { source: { address: POD.IPv4, port: 29_001 } });
       await volume.swap({ 'ip-masq-a': OPPOSITE });
       await eventually(
-        async () => /against the config, as/.test(agent.log().slice(before)),
+        async () => /against the config, because/.test(agent.log().slice(before)),
         () => agent.log(),
       );
       await hasStale(node, {
