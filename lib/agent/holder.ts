@@ -102,6 +102,13 @@ export function vanishedFilesOf(
   });
 }
 
+/** Whether the agent uses another config than the files say, because a file is gone or a change waits for its time in the rollout window. */
+export function usesOtherConfig(holder: Holder): boolean {
+  const { state } = (holder.kind === 'agent' && holder.introduction) || {};
+  const { pending = null }: { readonly pending?: unknown } = state ?? {};
+  return pending !== null || vanishedFilesOf(holder).length > 0;
+}
+
 /** What the other end says; undefined if it is no introduction. */
 async function introductionOf(socket: Socket): Promise<Introduction | undefined> {
   const read = async (): Promise<string> => {

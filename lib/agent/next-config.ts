@@ -1,9 +1,9 @@
 import { configHash } from '../config/config-hash.ts';
 import { ageOf } from '../config/read.ts';
-import type { KernelVerdicts } from '../dataplane/dataplane.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
-import type { Policy } from '../policy/policy.ts';
-import { verdictsOf } from '../policy/verdicts.ts';
+import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
+import type { Family, Policy } from '../policy/policy.ts';
+import { present } from './out-of-sync.ts';
 import { restoredConfig } from './reading.ts';
 import { dueAt } from './rollout.ts';
 import { clockTime, type ValidConfig } from './state.ts';
@@ -18,24 +18,23 @@ import { all } from './sync.ts';
  */
 export async function configInTurn(running: Running, valid: ValidConfig): Promise<ValidConfig | undefined> {
   const { options, agent, notices, trigger } = running;
-  const { inUse, pending, invalid, readAt, verdictsBefore } = agent.state;
+  const { inUse, pending, invalid, readAt } = agent.state;
   if (options.rollout.windowMs === 0 || valid === inUse) return valid;
-  if (invalid !== undefined && valid.earlier === undefined) {
-    // The config files no longer say what was pending.
-    agent.set({ pending: undefined });
-    return inUse;
-  }
+  if (invalid !== undefined && valid.earlier === undefined) return await configWhileInvalid(running, valid);
   const hash = configHash(valid.config);
   const policies = policiesOf(options, valid);
-  const verdicts = await verdictsNow(running);
-  const changes = changesOf(verdicts, policies);
-  const goesBack = verdictsBefore !== undefined && isSame(verdictsBefore, policies);
+  const changesTo = await changesNow(running);
+  const changes = changesTo(policies);
+  const kept = inUse === undefined && pending === undefined ? await keptConfig(running) : undefined;
+  const goesBack = wasApplied(running, kept, hash, policies);
   const since = inUse === undefined ? readAt - ageOf(options.reader.configDir, valid.configFiles) : readAt;
   const at = dueAt(pending?.dueAt, { hash, changes, goesBack, since }, performance.now(), options.rollout);
   if (pending !== undefined && pending.hash !== hash)
     notices.log.info(`config ${pending.hash} is no longer pending: the config files have another config now`);
   if (at === undefined || trigger.reason === 'signal') {
-    agent.set({ pending: undefined, ...(!isSame(verdicts, policies) && { verdictsBefore: verdicts }) });
+    // What was left is perhaps the mistake: to come to it again is a change like any other.
+    const before = changes.some(isChange) ? { configBefore: goesBack ? undefined : inUse } : {};
+    agent.set({ pending: undefined, ...before });
     return valid;
   }
   if (pending?.hash !== hash)
@@ -44,34 +43,77 @@ export async function configInTurn(running: Running, valid: ValidConfig): Promis
       `config ${hash} is pending: this node applies it at ${clockTime(at)} (--rollout-window), or at SIGHUP; ${changes.map(({ family, summary }) => `${family}: ${summary}`).join('; ')}; to stop it, revert the ConfigMap`,
     );
   agent.set({ pending: { hash, dueAt: at } });
-  return inUse ?? (pending === undefined ? await keptConfig(running, verdicts) : undefined);
+  if (inUse !== undefined || kept === undefined) return inUse;
+  // If the kernel holds what the last run has applied, it is known what to repair.
+  return changesTo(policiesOf(options, kept)).some(isChange) ? undefined : kept;
 }
 
-/** The verdicts of the config in use or, at a start, those of the rules that the kernel holds. */
-async function verdictsNow({ options, agent, notices }: Running): Promise<readonly KernelVerdicts[]> {
-  const { inUse, policies } = agent.state;
-  if (inUse !== undefined)
-    return policies.map((policy) => ({ state: 'applied', ...verdictsOf(policy) }) as const);
+/** The config in use, if the config files no longer say what was pending. Without one, rules that go are written as the files last said. */
+async function configWhileInvalid(running: Running, valid: ValidConfig): Promise<ValidConfig | undefined> {
+  const { options, agent, notices } = running;
+  const { inUse, pending } = agent.state;
+  if (pending !== undefined)
+    notices.log.info(`config ${pending.hash} is no longer pending: the config files have errors`);
+  agent.set({ pending: undefined });
+  if (inUse !== undefined) return inUse;
+  const changesTo = await changesNow(running);
+  return changesTo(policiesOf(options, valid)).some(({ hadNoEffect }) => hadNoEffect) ? valid : undefined;
+}
+
+/** Whether this node has had the verdicts of these policies before those in use, or keeps their config as the one it has applied last. */
+function wasApplied(
+  { options, agent }: Running,
+  kept: ValidConfig | undefined,
+  hash: string,
+  policies: readonly Policy[],
+): boolean {
+  // Then another program, or an address of the node that has changed, makes the difference.
+  if (kept !== undefined && configHash(kept.config) === hash) return true;
+  const { configBefore } = agent.state;
+  return configBefore !== undefined && hasSameVerdicts(policiesOf(options, configBefore), policies);
+}
+
+type Change = VerdictChanges & { readonly family: Family };
+
+/** A function that tells what policies change for the config in use or, at a start, for the rules that the kernel holds. */
+async function changesNow({ options, agent, notices }: Running) {
+  const { inUse, policies: before } = agent.state;
+  if (inUse !== undefined) return (after: readonly Policy[]) => changesBetween(before, after);
+  const beganAt = performance.now();
   const dataplane = await chooseDataplane(options, agent, notices.log);
   const observed = await all(options.reader.config.families.map((one) => dataplane.observe(one)));
-  agent.set({ lastRound: { endedAt: performance.now(), worked: 0, inSync: true } });
-  return observed.map((one) => one.verdicts());
+  const endedAt = performance.now();
+  agent.set({
+    lastRound: { endedAt, worked: endedAt - beganAt, inSync: true },
+    outOfSync: present(agent.state.outOfSync, undefined, endedAt),
+  });
+  const held = observed.map((one) => one.verdicts());
+  return (after: readonly Policy[]): readonly Change[] =>
+    after.flatMap((policy) => {
+      const { family } = policy;
+      const verdicts = held.find((one) => one.family === family);
+      return verdicts ? [{ family, ...describeKernelChange(verdicts, policy) }] : [];
+    });
 }
 
-/** The config that an earlier run has kept, if the kernel holds its verdicts: then it is known what to repair. */
-async function keptConfig({ options, notices }: Running, verdicts: readonly KernelVerdicts[]) {
+/** The config that an earlier run has kept. */
+async function keptConfig({ options, notices }: Running): Promise<ValidConfig | undefined> {
   const earlier = await options.readKept();
-  const kept = earlier && restoredConfig(earlier, options.reader.config, notices.log);
-  return kept && isSame(verdicts, policiesOf(options, kept)) ? kept : undefined;
+  return earlier && restoredConfig(earlier, options.reader.config, notices.log);
 }
 
-function changesOf(before: readonly KernelVerdicts[], policies: readonly Policy[]) {
-  return policies.flatMap((policy) => {
-    const verdicts = before.find(({ family }) => family === policy.family);
-    return verdicts ? { family: policy.family, ...describeKernelChange(verdicts, policy) } : [];
+function changesBetween(before: readonly Policy[], after: readonly Policy[]): readonly Change[] {
+  return after.flatMap((policy) => {
+    const { family } = policy;
+    const last = before.find((one) => one.family === family);
+    return last ? [{ family, ...describePolicyChange(last, policy) }] : [];
   });
 }
 
-function isSame(before: readonly KernelVerdicts[], policies: readonly Policy[]): boolean {
-  return changesOf(before, policies).every(({ lines }) => lines.length === 0);
+function hasSameVerdicts(before: readonly Policy[], after: readonly Policy[]): boolean {
+  return !changesBetween(before, after).some(isChange);
+}
+
+function isChange({ lines, hadNoEffect }: VerdictChanges): boolean {
+  return hadNoEffect === true || lines.length > 0;
 }

@@ -134,8 +134,10 @@ export class Reasons {
   /** The trigger that is due, or when the next one is. */
   #due({ resyncAt, pauseEndsAt, outOfSyncAt }: Schedule): Trigger | number {
     // A reading of the config files includes a reading of the kernel.
-    const first = [...this.#since].find(([reason]) => READS_CONFIG[reason]);
-    if (first !== undefined) return { reason: first[0], since: first[1] };
+    const [first, ...others] = [...this.#since].filter(([reason]) => READS_CONFIG[reason]);
+    // SIGHUP asks for most: with it, no change waits for the rollout window.
+    const isSignal = others.some(([reason]) => reason === 'signal');
+    if (first !== undefined) return { reason: isSignal ? 'signal' : first[0], since: first[1] };
     const now = performance.now();
     // What changes the rules or the addresses all the time must not put off the reading of the config files.
     if (now >= resyncAt) return { reason: 'resync', since: now };

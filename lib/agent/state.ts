@@ -2,7 +2,7 @@ import type { MergedConfig } from '../config/config.ts';
 import type { ConfigFile } from '../config/config-file.ts';
 import type { InvalidConfigError } from '../config/invalid-config.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import type { Dataplane, KernelVerdicts } from '../dataplane/dataplane.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { FlowCount } from '../policy/flow-counts.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { CALM, type OutOfSync } from './out-of-sync.ts';
@@ -25,8 +25,8 @@ export interface State extends ConfigState {
   readonly inUse: ValidConfig | undefined;
   /** The valid config, if it is not in use yet: it waits for this node's time in the rollout window. */
   readonly pending: { readonly hash: string; readonly dueAt: number } | undefined;
-  /** The verdicts before their last change, by family; undefined without a rollout window. */
-  readonly verdictsBefore: readonly KernelVerdicts[] | undefined;
+  /** The config that was in use before the last change of verdicts, if that did not go back itself; for the rollout window. */
+  readonly configBefore: ValidConfig | undefined;
   /** What the last round has compared with the kernel, by family. */
   readonly families: ReadonlyMap<Family, FamilyState>;
   /** The last round that has tried to sync. */
@@ -127,7 +127,7 @@ const NOTHING: State = {
   policies: [],
   inUse: undefined,
   pending: undefined,
-  verdictsBefore: undefined,
+  configBefore: undefined,
   families: new Map(),
   lastRound: undefined,
   outOfSync: CALM,

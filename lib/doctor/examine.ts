@@ -1,4 +1,4 @@
-import { dataplaneOf, findHolder, type Holder, vanishedFilesOf } from '../agent/holder.ts';
+import { dataplaneOf, findHolder, type Holder, usesOtherConfig, vanishedFilesOf } from '../agent/holder.ts';
 import type { ReaderOptions } from '../agent/reading.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
 import type { Prefix } from '../cidr/prefix.ts';
@@ -46,13 +46,12 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { config } = loaded;
   const own = usableSourceAddresses();
   const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family, own));
-  // With the last texts of others, the agent's config is another one.
-  const gone = vanishedFindings(vanishedFilesOf(holder));
+  const usesOther = usesOtherConfig(holder);
   const findings = [
     ...configFindings(loaded, policies),
-    ...gone,
-    ...(gone.length > 0 ? [] : await podFindings(examiner.findPods, loaded.config, families)),
-    ...(gone.length > 0 ? [] : await leftOutFindings(host, policies)),
+    ...vanishedFindings(vanishedFilesOf(holder)),
+    ...(usesOther ? [] : await podFindings(examiner.findPods, loaded.config, families)),
+    ...(usesOther ? [] : await leftOutFindings(host, policies)),
     ...(await uplinkFindings(host, policies)),
     ...(await portFindings(host, examiner.dataplane)),
   ];
@@ -69,7 +68,7 @@ async function examineKernel(
   families: readonly Family[],
 ): Promise<Examination> {
   const { dataplane: options, host, accepted } = examiner;
-  const hasVanished = vanishedFilesOf(holder).length > 0;
+  const usesOther = usesOtherConfig(holder);
   const findings: Finding[] = [];
   const read: string[] = [];
   let suspects: Suspects = { suspects: [], postrouting: [], unread: [] };
@@ -87,13 +86,13 @@ async function examineKernel(
     for (const location of used) {
       if (families.includes(location.family))
         await collect(() => writerFindings(host, location), location.family);
-      if (config === undefined || hasVanished) continue;
+      if (config === undefined || usesOther) continue;
       await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
     }
     await collect(async () => {
       const asked = { families, ownChain: options.chain, iptables: dataplane.iptables };
       suspects = await readSuspects(host, asked);
-      if (config === undefined || hasVanished) {
+      if (config === undefined || usesOther) {
         read.push('connections: not judged, because the config in use is not what the files say');
         return [];
       }

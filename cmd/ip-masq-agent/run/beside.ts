@@ -45,7 +45,6 @@ export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
   }, notices.log);
   watchOwnAddresses(parts, flows);
   return [
-    kernelWatch(parts),
     readsFlows(flags, flows),
     onNewDataplane(agent, leftovers),
     changedOrDue(readNode),
@@ -80,7 +79,7 @@ function onNewDataplane(agent: Knowledge, job: () => void): Beside {
 }
 
 /** Watches the agent's tables and chains, from when the dataplane is one of which events tell. */
-function kernelWatch({ flags, agent, reasons, netlink }: Parts): Beside {
+export function kernelWatch({ flags, agent, reasons, netlink }: Parts): () => void {
   let isWatched = false;
   return () => {
     if (isWatched || !agent.state.dataplane?.hearsChanges) return;

@@ -25,7 +25,7 @@ import { EXIT } from '../exit.ts';
 import { nodeName } from '../flags.ts';
 import { dataplaneOptions, keptFamilies, readerOptions } from '../from-flags.ts';
 import { stopSignal } from '../signals.ts';
-import { leftoverOptions, type Parts, startBeside } from './beside.ts';
+import { kernelWatch, leftoverOptions, type Parts, startBeside } from './beside.ts';
 import { cleanUp, stopAtSignal } from './stop.ts';
 import { effectOnNode, familiesWithoutRules } from './without-config.ts';
 
@@ -74,12 +74,14 @@ async function keepSynced(
   store: LastValidFile | undefined,
 ): Promise<void> {
   const { agent } = parts;
+  const watchKernel = kernelWatch(parts);
   let count: ((round: Round) => void) | undefined;
   let beside: Awaited<ReturnType<typeof startBeside>> | undefined;
   for await (const round of loop) {
     // The first sync does not wait until the server is loaded.
     count ??= await serveStatus(parts);
     count(round);
+    watchKernel();
     if (round.syncs.length === 0) continue;
     if (beside === undefined) collectGarbageSoon();
     beside ??= await startBeside(parts);

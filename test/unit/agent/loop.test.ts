@@ -354,6 +354,44 @@ describe('a rollout window', () => {
     }
   });
 
+  it('does not hold up what the last run has applied: drift while no agent ran is repaired at once', async () => {
+    const configFiles = [{ name: 'ip-masq-a', text: INSIDE('10.0.0.0/8') }];
+    const kept = { configFiles, since: '2026-01-01T00:00:00Z', families: [] };
+    await using lab = await create({ ...WAVES, readKept: async () => kept });
+    lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('13.0.0.0/8') }), 'IPv4');
+    await lab.next();
+    assert.deepEqual([lab.config(), lab.agent.state.pending], ['10.0.0.0/8', undefined]);
+  });
+
+  it('does not hold up going back; what was left then is a change like any other', async () => {
+    await using lab = await create(WAVES);
+    await lab.next();
+    const after = async (reason: 'change' | 'signal', cidr: string) => {
+      lab.write(INSIDE(cidr));
+      lab.reasons.add(reason);
+      await lab.next();
+      return lab.config();
+    };
+    assert.equal(await after('signal', '11.0.0.0/8'), '11.0.0.0/8');
+    assert.equal(await after('change', '10.0.0.0/8'), '10.0.0.0/8');
+    assert.equal(await after('change', '11.0.0.0/8'), '10.0.0.0/8');
+    assert.ok(lab.agent.state.pending !== undefined);
+  });
+
+  it('leaves an agent ready that has had to ask the kernel twice', async () => {
+    await using lab = await create(WAVES);
+    lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('12.0.0.0/8') }), 'IPv4');
+    let isFirst = true;
+    lab.kernel.before = (step) => {
+      if (step !== 'observe' || !isFirst) return;
+      isFirst = false;
+      throw new DataplaneError('busy', 'another program holds the lock', 'wait');
+    };
+    await lab.next();
+    assert.ok(!isFirst && lab.agent.state.pending !== undefined);
+    assert.equal(unreadyReason(lab.agent.state.outOfSync, performance.now() + 60_000), undefined);
+  });
+
   it('does not make the agent ask a kernel all the time that cannot tell what it holds', async () => {
     await using lab = await create(WAVES);
     lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('12.0.0.0/8') }), 'IPv4');

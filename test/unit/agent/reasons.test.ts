@@ -53,6 +53,8 @@ describe('reasons', () => {
     reasons.add('signal');
     for (let event = 0; event < 100; event += 1) reasons.add('change');
     assert.equal((await take())?.reason, 'signal');
+    for (const reason of ['change', 'signal'] as const) reasons.add(reason);
+    assert.equal((await take())?.reason, 'signal');
     assert.equal((await next({ resyncAt: 500 }))?.reason, 'resync');
   });
 
