@@ -26,6 +26,7 @@ it('the owner of the repository is set everywhere by one command, and what is ge
   assert.ok(await has(`github.com/Example-Org/${NAME}`));
   assert.ok(!(await has(`ghcr.io/Example-Org/${NAME}`)), 'a registry has no capital letters');
   await git('add', '.');
+  await must(process.execPath, join(path, 'build/compile-schema.ts'));
   await must(process.execPath, join(path, 'build/docs.ts'));
   assert.equal(await git('diff', '--name-only'), '');
 });

@@ -14,7 +14,11 @@ const ADDRESS = '127.0.0.1:9614';
 const INSIDE = 'nonMasqueradeCIDRs: [10.1.0.0/16]\n';
 
 /** What may have no series on a node without trouble. */
-const TROUBLE: ReadonlySet<string> = new Set(['sync_retries_total', 'config_errors']);
+const TROUBLE: ReadonlySet<string> = new Set([
+  'sync_retries_total',
+  'config_errors',
+  'pending_config_seconds',
+]);
 
 const EVALUATION_MS = 1000;
 const POD = { namespace: 'kube-system', pod: 'ip-masq-agent-0', node: 'node-0' };
