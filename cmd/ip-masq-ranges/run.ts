@@ -71,11 +71,11 @@ async function publish(api: Api, sources: Sources, options: Options, flags: Rang
   await publisher.round(objectsOf(sources, flags), options);
   if (flags.once) return exitCode(publisher.state.refusal);
   let change = Promise.withResolvers<void>();
-  const failed = sources.follow(() => change.resolve());
+  void sources.follow(() => change.resolve());
   const pause = (ms: number) => delay(ms, undefined, { signal: stopSignal }).catch(() => {});
   while (!stopSignal.aborted) {
     await pause(PACE_MS);
-    await Promise.race([failed, change.promise, pause(Math.min(RESYNC_MS, flags.grace / 10))]);
+    await Promise.race([change.promise, pause(Math.min(RESYNC_MS, flags.grace / 10))]);
     change = Promise.withResolvers<void>();
     await publisher.round(objectsOf(sources, flags), options);
   }

@@ -57,8 +57,9 @@ export class Collection<Kept> {
       } while (metadata.continue);
       this.failure = undefined;
     } catch (error) {
-      // Without its CRD, a kind has no objects.
-      const isUnknown = error instanceof ApiError && error.status === 404;
+      // Without its CRD, a kind has no objects. Any other 404 is of a proxy, or of a CRD that is deleted just now.
+      const mayBeUnknown = path.startsWith('/apis/') && found.size === 0;
+      const isUnknown = mayBeUnknown && error instanceof ApiError && error.status === 404;
       this.failure = isUnknown ? undefined : errorMessage(error);
       if (!isUnknown) return;
     }
@@ -72,8 +73,11 @@ export class Collection<Kept> {
       if (this.#version === undefined) await this.list();
       onChange();
       if (this.#version !== undefined) {
-        pause = FIRST_PAUSE_MS;
+        const begun = performance.now();
         await this.#watch(this.#version, onChange);
+        // A watch that fails at once, each time, must not cost a listing of all Nodes each second.
+        if (this.#version !== undefined || performance.now() - begun > LONGEST_PAUSE_MS)
+          pause = FIRST_PAUSE_MS;
       }
       // Not all programs at once.
       await delay(pause * (0.5 + Math.random()));

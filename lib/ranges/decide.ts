@@ -69,6 +69,8 @@ export interface ListPlan {
   readonly entries: readonly ListedRange[];
   /** What was used when, also if it is not written. */
   readonly use: readonly LastUse[];
+  /** What was in the list before, and is not in this one. */
+  readonly removed: readonly Prefix[];
   readonly rejected: readonly Rejected[];
   /** Why the list must not be written. */
   readonly refusal?: Refusal | undefined;
@@ -93,8 +95,9 @@ export function decide(situation: Situation, options: Options): ListPlan {
   const lists = options.families.map((family) => listOf(family, parts, situation, options));
   const entries = lists.flatMap((list) => list.entries);
   const use = lists.flatMap((list) => list.use);
+  const removed = lists.flatMap((list) => prefixesOf(list.removed));
   const kinds = new Set(parts.map(({ kind }) => kind));
-  return { entries, use, rejected, refusal: refusalOf(situation, options, kinds, lists) };
+  return { entries, use, removed, rejected, refusal: refusalOf(situation, options, kinds, lists) };
 }
 
 /** The prefix, or what is wrong with the claim. */

@@ -32,12 +32,14 @@ export function planFor(
   now: number,
   options: Options,
 ): ListPlan {
-  const unknown = { entries: [], use: memory, rejected: [] };
+  const unknown = { entries: [], use: memory, removed: [], rejected: [] };
   if (failures.length > 0)
     return { ...unknown, refusal: { reason: 'unreadable', message: failures.join('; ') } };
   const annotations = own?.metadata.annotations ?? {};
   const written = parseLastUse(annotations[LAST_USE] ?? '');
-  if (own !== undefined && written === undefined && memory.length === 0) {
+  // What is remembered may be of a ConfigMap that was deleted since, and this one of somebody else.
+  const isOurs = memory.length > 0 && own?.metadata.managedFields?.some(({ manager }) => manager === NAME);
+  if (own !== undefined && written === undefined && !isOurs) {
     const message = `the ConfigMap ${NAME} is not of this program: it has no readable annotation ${LAST_USE}; delete it, and it is written anew`;
     return { ...unknown, refusal: { reason: 'not-ours', message } };
   }

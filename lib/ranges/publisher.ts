@@ -41,13 +41,18 @@ export class Publisher {
 
   /** Decides, and writes what differs. Nothing that the API server says ends it. */
   async round(objects: Objects, options: Options): Promise<void> {
-    const plan = planFor(objects, this.state.use, Date.now(), options);
+    // Unlike Date.now(), it does not jump if somebody sets the clock, which would end a grace.
+    const plan = planFor(objects, this.state.use, performance.timeOrigin + performance.now(), options);
     const configMap = configMapOf(plan, this.#namespace, options);
     const isDue = plan.refusal === undefined && !isWritten(configMap, objects.own);
     const refusal = isDue ? await this.#write(configMap) : plan.refusal;
     const hasWritten = isDue && refusal === undefined;
     const writes = this.state.writes + Number(hasWritten);
-    this.state = { refusal, use: plan.use, rejected: plan.rejected.length, writes };
+    // Before the first list there is nothing to remember: that is what tells it.
+    const hasBegun = refusal === undefined || this.state.use.length > 0 || objects.own !== undefined;
+    // What must leave is remembered until it has left: the ConfigMap that also tells it may be deleted.
+    const kept = refusal === undefined ? plan.use : [...plan.use, { at: 0, prefixes: plan.removed }];
+    this.state = { refusal, use: hasBegun ? kept : [], rejected: plan.rejected.length, writes };
     const editors = editorsOf(objects.own).join(', ');
     const message = `put back an edit of ${editors}: only ${NAME} writes this key; change its flags instead`;
     const edits: Told[] = hasWritten && editors !== '' ? [{ reason: 'EditPutBack', message }] : [];

@@ -69,7 +69,8 @@ describe('planFor', () => {
   });
 
   it('believes what it remembers, if its annotation is gone', () => {
-    const own = configMap('ip-masq-ranges', {});
+    const own = { metadata: { name: 'ip-masq-ranges', managedFields: [{ manager: 'ip-masq-ranges' }] } };
+    assert.equal(planFor({ ...OBJECTS, own }, [], NOW, OPTIONS).refusal?.reason, 'not-ours');
     const plan = planFor({ ...OBJECTS, own }, uses('now 10.244.1.0/24'), NOW, OPTIONS);
     assert.deepEqual(
       plan.entries.map(({ prefix: { text } }) => text),

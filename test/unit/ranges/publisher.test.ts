@@ -32,6 +32,16 @@ function lab(answer: (method: string, path: string) => unknown = () => ({})) {
 
 const OTHER = { metadata: { name: 'x' }, data: { 'ip-masq-x': 'nonMasqueradeCIDRs: [192.168.0.0/16]\n' } };
 
+/** The ConfigMap of the list, with this annotation. */
+function ownOf(lastUse: string): Objects['own'] {
+  const managedFields = [{ manager: 'ip-masq-ranges' }];
+  return {
+    metadata: { name: 'ip-masq-ranges', annotations: { 'ip-masq-ranges/last-used': lastUse }, managedFields },
+  };
+}
+
+const OWN = ownOf('{"now":["10.244.0.0/22"]}');
+
 function objects(node: string, more: Partial<Objects> = {}): Objects {
   return { claims: claims('node', node), own: undefined, others: [OTHER], failures: [], ...more };
 }
@@ -60,10 +70,66 @@ describe('a publisher', () => {
     const { publisher } = lab(() => {
       throw new ApiError('PATCH /x', 500, 'full');
     });
-    await publisher.round(objects('10.244.0.0/24'), OPTIONS);
+    await publisher.round(objects('10.244.0.0/24', { own: OWN }), OPTIONS);
     assert.equal(publisher.state.refusal?.reason, 'unwritable');
     await publisher.round(objects('', { failures: ['away'] }), OPTIONS);
     assert.equal(publisher.state.use[0]?.prefixes[0]?.text, '10.244.0.0/24');
+  });
+
+  it('refuses the first list in each round, not only in the first one', async () => {
+    const { publisher, sent } = lab();
+    for (const node of ['', '10.244.0.0/24', '10.244.0.0/24'])
+      await publisher.round(objects(node, { others: [] }), OPTIONS);
+    assert.equal(publisher.state.refusal?.reason, 'first-list');
+    assert.deepEqual(
+      sent.filter(({ method }) => method === 'PATCH'),
+      [],
+    );
+  });
+
+  it('writes again what was deleted, without another config file too: it is not the first list', async () => {
+    const { publisher } = lab();
+    await publisher.round(objects('10.244.0.0/24', { own: OWN, others: [] }), OPTIONS);
+    await publisher.round(objects('10.244.0.0/24', { others: [] }), OPTIONS);
+    assert.equal(publisher.state.refusal, undefined);
+    assert.equal(publisher.state.writes, 2);
+  });
+
+  it('does not take a ConfigMap that somebody else has made in place of its own', async () => {
+    const { publisher } = lab();
+    await publisher.round(objects('10.244.0.0/24'), OPTIONS);
+    const own = {
+      metadata: { name: 'ip-masq-ranges', managedFields: [{ manager: 'a-person' }] },
+      data: { a: 'b' },
+    };
+    await publisher.round(objects('10.244.0.0/24', { own }), OPTIONS);
+    assert.equal(publisher.state.refusal?.reason, 'not-ours');
+    assert.equal(publisher.state.writes, 1);
+  });
+
+  it('remembers what must not leave at once, also if the ConfigMap is deleted', async () => {
+    const { publisher, sent } = lab();
+    const own = ownOf('{"2020-01-01T00:00:00Z":["10.244.0.0/22"]}');
+    for (const more of [{ own }, { own }, {}, {}])
+      await publisher.round(objects('10.244.0.0/24', more), OPTIONS);
+    assert.equal(publisher.state.refusal?.reason, 'removes-too-much');
+    assert.deepEqual(
+      sent.filter(({ method }) => method === 'PATCH'),
+      [],
+    );
+    const texts = publisher.state.use.flatMap(({ prefixes }) => prefixes.map(({ text }) => text));
+    assert.deepEqual(texts, ['10.244.0.0/24', '10.244.1.0/24', '10.244.2.0/23']);
+  });
+
+  it('keeps the grace if the clock is set forward', async (t) => {
+    const { publisher, sent } = lab();
+    await publisher.round(objects('10.244.0.0/24', { own: OWN }), OPTIONS);
+    await publisher.round(objects('10.244.0.0/24', { own: OWN }), OPTIONS);
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 86_400_000 });
+    const own = sent.at(-1)?.body as unknown as Objects['own'];
+    await publisher.round(objects('10.244.0.0/24', { own }), { ...OPTIONS, mostRemoved: 100 });
+    assert.equal(publisher.state.writes, 2);
+    assert.deepEqual(publisher.state.use.length, 3);
   });
 
   it('tells once of each range that is left out, with an Event on its Node', async () => {
@@ -119,6 +185,14 @@ describe('a collection', () => {
 
   /** A collection of Nodes whose API server answers listings and watches so, one after the other. */
   function nodes(lists: readonly (object | Error)[], ...watches: (readonly (readonly [string, object])[])[]) {
+    return nodesAt('/api/v1/nodes', lists, ...watches);
+  }
+
+  function nodesAt(
+    path: string,
+    lists: readonly (object | Error)[],
+    ...watches: (readonly (readonly [string, object])[])[]
+  ) {
     const queries: object[] = [];
     const rest = [...lists];
     const request = async (_: string, __: string, query: object) => {
@@ -133,7 +207,7 @@ describe('a collection', () => {
       if (events === undefined) await delay(1e6, undefined, { ref: false });
       for (const [type, object] of events ?? []) onEvent(type, object);
     };
-    const collection = new Collection({ request, watch }, { path: '/nodes', keep: nodeClaims });
+    const collection = new Collection({ request, watch }, { path, keep: nodeClaims });
     const texts = () =>
       collection.objects
         .flat()
@@ -169,10 +243,36 @@ describe('a collection', () => {
     assert.equal(collection.failure, 'GET: 500: full; it tries again');
   });
 
-  it('is empty if the API server does not know the kind', async () => {
-    const { collection, texts } = nodes([new ApiError('GET', 404, 'what?')]);
-    await collection.list();
-    assert.deepEqual([texts(), collection.failure], ['', undefined]);
+  for (const [name, path, lists, failure] of [
+    ['is empty if the API server does not know the kind', '/apis/x/v1/pools', [], undefined],
+    [
+      'is not empty if the API server does not know Nodes',
+      '/api/v1/nodes',
+      [],
+      'GET: 404: what?; it tries again',
+    ],
+    [
+      'is not complete if a page is not found',
+      '/apis/x/v1/pools',
+      [page([node('2')], 'x')],
+      'GET: 404: what?; it tries again',
+    ],
+  ] as const)
+    it(name, async () => {
+      const { collection, texts } = nodesAt(path, [...lists, new ApiError('GET', 404, 'what?')]);
+      await collection.list();
+      assert.deepEqual([texts(), collection.failure], ['', failure]);
+    });
+
+  it('is listed ever less often if each watch fails at once', async (t) => {
+    t.mock.method(Math, 'random', () => 0);
+    const fails = [['ERROR', { code: 403 }]] as const;
+    const lists = [1, 2, 3, 4].map(() => page([node('1')]));
+    const { collection, queries } = nodes(lists, fails, fails, fails);
+    void collection.follow(() => {});
+    await delay(2_500);
+    const listed = queries.filter((query) => 'limit' in query).length;
+    assert.equal(listed, 3, 'at once, after 0.5 s and after 1.5 s');
   });
 
   it('follows a watch, goes on where it ended, and is listed anew if the version is too old', async () => {
