@@ -23,9 +23,9 @@ export interface Round {
   readonly syncs: readonly FamilySync[];
   /** Whether the kernel was found to hold all policies at the end. */
   readonly inSync: boolean;
-  /** Why it cannot be told what the kernel holds, so that nothing was written. */
+  /** Why what another program has done keeps the agent from writing. */
   readonly failure?: DataplaneError;
-  /** Milliseconds from the first reason to the end: pauses and waits included. */
+  /** Milliseconds from `trigger.since` to the end: pauses and waits included. */
   readonly latency: number;
 }
 

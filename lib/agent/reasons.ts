@@ -35,7 +35,7 @@ export interface Trigger {
 
 /** What the state says about the next round. Times are those of performance.now(). */
 export interface Schedule {
-  /** When the config files are read again without a reason. */
+  /** When a round with the reason `resync` is due: the interval, the end of the grace of a file that is gone, a time in the rollout window. */
   readonly resyncAt: number;
   /** When the pause after the last round ends; changes of the kernel and of the node's addresses wait for it. */
   readonly pauseEndsAt: number;
@@ -46,8 +46,8 @@ export interface Schedule {
 }
 
 /**
- * The pause after a round is so many times as long. So the first event of a burst leads to a round at once, and all others to one more:
- * however many changes other programs make, rounds take a small part of a core.
+ * The pause after a round is so many times as long. So the first event of a burst leads to a round at once, and all others to one for
+ * each pause: however many changes other programs make, rounds that take less than 0.2 s take a tenth of a core.
  */
 const PAUSE_TIMES = 10;
 const LONGEST_PAUSE_MS = 2_000;

@@ -29,7 +29,7 @@ export interface State extends ConfigState {
   readonly configBefore: ValidConfig | undefined;
   /** What the last round has compared with the kernel, by family. */
   readonly families: ReadonlyMap<Family, FamilyState>;
-  /** The last round that has tried to sync. */
+  /** The last round that has tried to sync, or has read the rules while a change waits. */
   readonly lastRound: LastRound | undefined;
   /** For how long the kernel has not held the policies. */
   readonly outOfSync: OutOfSync;
@@ -77,7 +77,7 @@ export interface InvalidConfig {
 
 export interface LastRound {
   readonly endedAt: number;
-  /** Milliseconds of its work, which set the pause before the next round. */
+  /** Milliseconds from compile to the last observation, which set the pause before the next round. */
   readonly worked: number;
   /** Whether the kernel was found to hold all policies at the end. */
   readonly inSync: boolean;
@@ -136,7 +136,7 @@ const NOTHING: State = {
   podRoutes: undefined,
 };
 
-/** Holds the state: the only thing that changes. */
+/** Holds the state of the loop, which is replaced and never changed. */
 export class Knowledge {
   #state = NOTHING;
 
