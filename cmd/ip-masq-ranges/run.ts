@@ -23,6 +23,9 @@ const PACE_MS = 5_000;
 /** The longest time between two rounds: at the end of a grace nothing else begins one. */
 const RESYNC_MS = 30_000;
 
+/** How long after a signal a request may still end. */
+const STOP_MS = 1_000;
+
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 type Sources = ReturnType<typeof sourcesOf>;
@@ -34,9 +37,12 @@ export async function run(flags: RangesFlags): Promise<number> {
   const api = new Api();
   const tellers = flags.read.map((name) => TELLERS[name]);
   const sources = sourcesOf(api, tellers, flags.namespace, flags['config-maps']);
+  // No request that hangs holds up the end.
+  const end = () => process.exit(flags.once || flags['dry-run'] ? EXIT.system : EXIT.ok);
+  stopSignal.addEventListener('abort', () => setTimeout(end, STOP_MS).unref());
+  if (!flags['dry-run']) return publish(api, sources, options, flags);
   await sources.list();
-  if (flags['dry-run']) return dryRun(objectsOf(sources, flags), options, flags);
-  return publish(api, sources, options, flags);
+  return dryRun(objectsOf(sources, flags), options, flags);
 }
 
 /** What the API server and the flags tell. */
@@ -68,6 +74,7 @@ async function publish(api: Api, sources: Sources, options: Options, flags: Rang
       onFailure: ({ message }) => log.warn(message),
       onError: (error) => log.error({ err: error }, 'the metrics server has failed'),
     });
+  await sources.list();
   await publisher.round(objectsOf(sources, flags), options);
   if (flags.once) return exitCode(publisher.state.refusal);
   let change = Promise.withResolvers<void>();

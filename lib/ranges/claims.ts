@@ -31,7 +31,12 @@ export interface Claim {
   readonly by: string;
   /** The Node that gives it, for an Event. */
   readonly node?: { readonly name: string; readonly uid: string };
+  /** Whether its Node gives enough without it. */
+  readonly isSurplus?: boolean;
 }
+
+/** The most addresses of a Node that count: a kubelet may register a thousand, which would make the list too long for all. */
+export const MOST_ADDRESSES = 8;
 
 /** What a Node gives: the ranges of its pods, and its internal addresses. */
 export function nodeClaims({ metadata, spec, status }: KubeObject): readonly Claim[] {
@@ -39,7 +44,14 @@ export function nodeClaims({ metadata, spec, status }: KubeObject): readonly Cla
   const internal = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP');
   return [
     ...(spec?.podCIDRs ?? []).map((text) => ({ text, kind: 'node' as const, ...about })),
-    ...internal.map(({ address }) => ({ text: hostPrefix(address), kind: 'address' as const, ...about })),
+    ...internal.map(({ address }, index) => {
+      return {
+        text: hostPrefix(address),
+        kind: 'address' as const,
+        ...about,
+        isSurplus: index >= MOST_ADDRESSES,
+      };
+    }),
   ];
 }
 

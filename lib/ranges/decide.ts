@@ -7,7 +7,7 @@ import { commentText } from '../config/config-file-lines.ts';
 import { printable, quote } from '../text/escape.ts';
 import { partitionPoint } from '../text/partition-point.ts';
 import { counted, countedAddresses, truncatedText } from '../text/words.ts';
-import type { Claim } from './claims.ts';
+import { type Claim, MOST_ADDRESSES } from './claims.ts';
 import { type LastUse, timeText } from './last-use.ts';
 
 export interface Options {
@@ -31,7 +31,7 @@ export interface Situation {
   readonly now: number;
   /** Whether a first list changes nothing about RFC 1918: another config file lists what is left alone. */
   readonly hasOtherFiles: boolean;
-  /** The list whose removals a person has accepted, by its hash. */
+  /** The removals that a person has accepted, by their hash. */
   readonly accepted: string | undefined;
 }
 
@@ -101,9 +101,10 @@ export function decide(situation: Situation, options: Options): ListPlan {
 }
 
 /** The prefix, or what is wrong with the claim. */
-function judge({ text, kind }: Claim, { within }: Options): Prefix | string {
+function judge({ text, kind, isSurplus }: Claim, { within }: Options): Prefix | string {
   const parsed = parsePrefix(text);
   if ('error' in parsed) return parsed.error.message;
+  if (isSurplus) return `is beyond the first ${MOST_ADDRESSES} addresses of its Node`;
   const isBounded = kind !== 'static' && kind !== 'first';
   if (isBounded && !within.some((bound) => covers(bound, parsed.prefix))) return 'is not in --within';
   return parsed.prefix;
@@ -167,10 +168,12 @@ function refusalOf(
   const lost = lists.flatMap(({ before, removed }) => {
     return sizeOf(removed.ranges) * 100n > sizeOf(before.ranges) * BigInt(mostRemoved) ? removed : [];
   });
-  const hash = createHash('sha256').update(texts.join()).digest('hex').slice(0, 12);
+  // Of the rest of the list, which may change while a person reads, nothing is to be accepted.
+  const leaving = lost.flatMap(prefixesOf).map(({ text }) => text);
+  const hash = createHash('sha256').update(leaving.join()).digest('hex').slice(0, 12);
   if (lost.length === 0 || accepted === hash) return undefined;
   const addresses = lost.map(({ ranges }) => countedAddresses(sizeOf(ranges))).join(' and ');
-  const ranges = truncatedText(lost.flatMap(prefixesOf), 5, ({ text }) => text);
+  const ranges = truncatedText(leaving, 5, String);
   const message = `${addresses} would leave the list at once, more than --most-removed (${mostRemoved} %): ${ranges}; if that is right, annotate the ConfigMap with ip-masq-ranges/accept=${hash}`;
   return { reason: 'removes-too-much', message };
 }

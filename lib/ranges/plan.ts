@@ -9,6 +9,7 @@ import { formatLastUse, type LastUse, parseLastUse } from './last-use.ts';
 /** The name of the program, of its field manager, its ConfigMap and the key in it. */
 export const NAME = 'ip-masq-ranges';
 const LAST_USE = `${NAME}/last-used`;
+const ACCEPT = `${NAME}/accept`;
 
 /** What the API server holds, and what could not be read of it. */
 export interface Objects {
@@ -45,7 +46,7 @@ export function planFor(
   }
   const last = [...memory, ...(written ?? [])];
   const hasOtherFiles = others.some((one) => configFilesOf(one).length > 0);
-  const accepted = annotations[`${NAME}/accept`];
+  const accepted = annotations[ACCEPT];
   const decision = decide({ claims, last, now, hasOtherFiles, accepted }, options);
   if (decision.refusal !== undefined) return decision;
   const { problems } = mergedWith(textOf(decision.entries, options), others, options);
@@ -85,7 +86,8 @@ function configFilesOf({ metadata, data = {} }: KubeObject): readonly ConfigFile
 
 /** The ConfigMap as server-side apply takes it. */
 export function configMapOf({ entries, use }: ListPlan, namespace: string, options: Options) {
-  const annotations = { [LAST_USE]: formatLastUse(use) };
+  // An acceptance is for one write.
+  const annotations = { [LAST_USE]: formatLastUse(use), [ACCEPT]: '' };
   const metadata = { name: NAME, namespace, labels: { 'app.kubernetes.io/name': NAME }, annotations };
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { [NAME]: textOf(entries, options) } };
 }

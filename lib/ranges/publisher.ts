@@ -95,6 +95,8 @@ export class Publisher {
       const failure = await this.#createEvent(one).catch(errorMessage);
       const warn = () => this.#notices.log.warn(`cannot create an Event: ${failure}`);
       this.#notices.update('events', new Map(typeof failure === 'string' ? [['fails', warn]] : []));
+      // The next one may hang as long.
+      if (typeof failure === 'string') break;
     }
   }
 

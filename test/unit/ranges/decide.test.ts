@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { Claim } from '../../../lib/ranges/claims.ts';
+import { type Claim, nodeClaims } from '../../../lib/ranges/claims.ts';
 import { decide, type ListPlan, rejectedText, type Situation } from '../../../lib/ranges/decide.ts';
 import { claims, MINUTE, NOW, OPTIONS, prefix, uses, words } from './support.ts';
 
@@ -208,12 +208,18 @@ describe('decide', () => {
       assert.equal(outcome(decide(situationOf(given), { ...OPTIONS, ...given.options })), expected),
     );
 
-  it('accepts the one list that a person has accepted', () => {
+  it('accepts the removals that a person has accepted, whatever comes meanwhile', () => {
     const given = { node: '10.244.0.0/24', last: '40 10.244.0.0/22' };
     const refused = decide(situationOf(given), OPTIONS);
     const message = refused.refusal?.message ?? '';
     const hash = /accept=(\w+)/.exec(message)?.[1] ?? '';
-    assert.equal(outcome(decide(situationOf({ ...given, accepted: hash }), OPTIONS)), '10.244.0.0/24');
+    const rows = [
+      [given, '10.244.0.0/24'],
+      [{ ...given, node: '10.244.0.0/24 10.9.0.0/24' }, '10.9.0.0/24 10.244.0.0/24'],
+      [{ ...given, last: '40 10.244.0.0/21' }, 'removes-too-much'],
+    ] as const;
+    for (const [now, expected] of rows)
+      assert.equal(outcome(decide(situationOf({ ...now, accepted: hash }), OPTIONS)), expected);
     assert.match(
       message,
       /^768 addresses would leave the list at once, more than --most-removed \(50 %\): 10\.244\.1\.0\/24, 10\.244\.2\.0\/23; /,
@@ -249,6 +255,18 @@ describe('decide', () => {
       [NOW, '10.244.2.0/23'],
       [NOW - 20 * MINUTE, '10.245.0.0/24'],
     ]);
+  });
+
+  it('takes only the first addresses of each Node', () => {
+    const addresses = MANY.map((text) => ({ type: 'InternalIP', address: text.replace('/32', '') }));
+    const evil = nodeClaims({ metadata: { name: 'evil' }, status: { addresses } });
+    const claimed = [...claims('node', '10.244.0.0/24'), ...evil];
+    const decision = decide({ ...situationOf({}), claims: claimed }, OPTIONS);
+    assert.equal(outcome(decision), `${MANY.slice(0, 8).join(' ')} 10.244.0.0/24 (993)`);
+    assert.match(
+      rejectedText(decision.rejected[0] ?? assert.fail()),
+      /which is beyond the first 8 addresses of its Node;/,
+    );
   });
 
   it('escapes what a name or a range says', () => {

@@ -121,6 +121,12 @@ describe('a publisher', () => {
     assert.deepEqual(texts, ['10.244.0.0/24', '10.244.1.0/24', '10.244.2.0/23']);
   });
 
+  it('spends the acceptance of a person when it writes', async () => {
+    const { publisher, sent } = lab();
+    await publisher.round(objects('10.244.0.0/24', { own: OWN }), OPTIONS);
+    assert.deepEqual(Object.entries(sent[0]?.body.metadata ?? {}).at(-1)?.[1]['ip-masq-ranges/accept'], '');
+  });
+
   it('keeps the grace if the clock is set forward', async (t) => {
     const { publisher, sent } = lab();
     await publisher.round(objects('10.244.0.0/24', { own: OWN }), OPTIONS);
@@ -164,11 +170,12 @@ describe('a publisher', () => {
     assert.equal(lines.filter((line) => line.includes('as it must be again')).length, 1);
   });
 
-  it('goes on without the right to create Events, and says so once', async () => {
-    const { publisher, lines } = lab((method) => {
+  it('goes on without the right to create Events, tries one, and says so once', async () => {
+    const { publisher, lines, sent } = lab((method) => {
       if (method === 'POST') throw new ApiError('POST /events', 403, 'forbidden');
     });
     await publisher.round(objects('10.244.0.0/24 8.8.8.0/24 8.8.9.0/24'), OPTIONS);
+    assert.equal(sent.filter(({ method }) => method === 'POST').length, 1);
     assert.equal(
       lines.filter((line) => line.startsWith('cannot create an Event: POST /events: 403')).length,
       1,
