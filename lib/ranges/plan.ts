@@ -38,7 +38,7 @@ export function planFor(
     return { ...unknown, refusal: { reason: 'unreadable', message: failures.join('; ') } };
   const annotations = own?.metadata.annotations ?? {};
   const written = parseLastUse(annotations[LAST_USE] ?? '');
-  // What is remembered may be of a ConfigMap that was deleted since, and this one of somebody else.
+  // The ConfigMap that this process remembers may have been deleted since, and another owner may have made this one.
   const isOurs = memory.length > 0 && own?.metadata.managedFields?.some(({ manager }) => manager === NAME);
   if (own !== undefined && written === undefined && !isOurs) {
     const message = `the ConfigMap ${NAME} is not of this program: it has no readable annotation ${LAST_USE}; delete it, and it is written anew`;

@@ -95,7 +95,7 @@ describe('a publisher', () => {
     assert.equal(publisher.state.writes, 2);
   });
 
-  it('does not take a ConfigMap that somebody else has made in place of its own', async () => {
+  it('does not take a ConfigMap that another owner has made in place of its own', async () => {
     const { publisher } = lab();
     await publisher.round(objects('10.244.0.0/24'), OPTIONS);
     const own = {
