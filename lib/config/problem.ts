@@ -48,10 +48,10 @@ export const CONFLICT_KINDS = {
     'Config files disagree on whether link-local traffic is masqueraded, in `masqLinkLocal` or `masqLinkLocalIPv6`; true wins.',
   ),
   'link-local-entry': warning(
-    'An entry contradicts the merged boolean. 169.254.0.0/16 or fe80::/10 in `masqueradeCIDRs` has no effect. An entry of `nonMasqueradeCIDRs` that contains such a range wins.',
+    'An entry contradicts the merged value of `masqLinkLocal` or `masqLinkLocalIPv6`. 169.254.0.0/16 or fe80::/10 in `masqueradeCIDRs` has no effect. An entry of `nonMasqueradeCIDRs` that contains such a range wins.',
   ),
   'opposite-nested': info(
-    'An entry lies within one of the opposite list from another config file; the longest prefix decides.',
+    'An entry lies within a wider entry of the opposite list in another config file; the longest prefix decides.',
   ),
   duplicate: info('A network is listed twice in the same list.'),
   covered: info('An entry lies within a wider one of the same list.'),
