@@ -25,7 +25,7 @@ const HELP = {
   within:
     'CIDRs that bound what is read: a kubelet may register any range and address. What is not in one of them is left out, with an Event and a count',
   mostRemoved:
-    'how many percent of the addresses of a family may leave the list at once. If more would leave it, nothing is written until a person accepts that by an annotation',
+    'what percentage of the addresses of a family may leave the list at once. If more would leave it, nothing is written until a person accepts that by an annotation',
   first:
     'what to do about RFC 1918, which is not masqueraded as long as there is no config file at all. beside: write the first list only if one of --config-maps has a config file. rfc1918: add RFC 1918 to the list',
   maps: 'the other ConfigMaps that the agents mount. The list is written only if the agents accept it together with them',
