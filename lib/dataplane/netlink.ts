@@ -73,7 +73,7 @@ export class Netlink {
   }
 
   /**
-   * The generation of nf_tables: of each later change an event tells.
+   * The generation of nf_tables. Of each later change an event tells, unless a table goes with the process that owns it.
    *
    * @throws {NetlinkError}
    */
@@ -82,7 +82,7 @@ export class Netlink {
   }
 
   /**
-   * Watches tables until it is disposed. What it iterates over only shows that it goes on.
+   * Watches tables until it is disposed. Iterating makes it go on, and yields nothing of use: `tell` gets the changes.
    *
    * @param tell gets the changes of other programs, and of the programs that the agent starts
    * @throws {NetlinkError}
@@ -151,10 +151,16 @@ interface Reading<Found> {
   readonly generation: number | undefined;
 }
 
-/** Reads a family again only if anything in nf_tables has changed: an unchanged generation means unchanged rules. */
+/**
+ * Reads a family again only if anything in nf_tables has changed: an unchanged generation means unchanged rules. The exception is a
+ * table that another process owns: if that ends, the kernel deletes the table without a new generation and without an event.
+ *
+ * @param isBlocked whether what was found keeps the agent from writing, so that it is not kept
+ */
 export function readIfChanged<Found>(
   generationNow: () => Promise<number | undefined>,
   read: (family: Family, generation: number | undefined) => Promise<Found>,
+  isBlocked: (found: Found) => boolean,
 ): (family: Family) => Promise<Reading<Found>> {
   const last = new Map<Family, Reading<Found>>();
   return async (family) => {
@@ -162,7 +168,7 @@ export function readIfChanged<Found>(
     const known = last.get(family);
     if (generation !== undefined && known?.generation === generation) return known;
     const reading = { found: await read(family, generation), generation };
-    last.set(family, reading);
+    if (!isBlocked(reading.found)) last.set(family, reading);
     return reading;
   };
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { Netlink } from '../../lib/dataplane/netlink.ts';
 import { openNftables } from '../../lib/dataplane/nftables/nftables.ts';
@@ -21,6 +20,7 @@ import {
   IP,
   isInSync,
   type NftablesLab,
+  ownTable,
   policyOf,
   settle,
   syncOnce,
@@ -221,22 +221,18 @@ for (const { family, kind } of FAMILY_KINDS) {
     });
 
     for (const comment of ['', 'comment "ip-masq-agent: x"; '])
-      it(`names the process that owns the table ${comment === '' ? 'of another program' : 'of the agent'}`, async () => {
+      it(`names the process that owns the table ${comment === '' ? 'of another program' : 'of the agent'}, and writes its rules once that has ended`, async () => {
         await using node = await lab();
-        const owner = node.box.spawn('nft', ['-i'], { stdio: ['pipe', 'ignore', 'inherit'] });
-        try {
-          const chain = `chain a { ${comment}}`;
-          owner.stdin?.write(`table ${TABLE(family)} { flags owner; ${chain}; }\n`);
-          while (!(await node.nft('list tables')).includes(TABLE(family))) await delay(10);
-          await assert.rejects(node.sync(policy), ({ failure, message, remedy }: DataplaneError) => {
-            assert.equal(failure, 'blocked');
-            assert.match(message, new RegExp(`\\(netlink port ${owner.pid}, `));
-            assert.doesNotMatch(remedy, /NET_ADMIN/);
-            return true;
-          });
-        } finally {
-          owner.kill();
-        }
+        using owner = await ownTable(node.box, TABLE(family), `chain a { ${comment}};`);
+        await assert.rejects(node.sync(policy), ({ failure, message, remedy }: DataplaneError) => {
+          assert.equal(failure, 'blocked');
+          assert.match(message, new RegExp(`\\(netlink port ${owner.pid}, `));
+          assert.doesNotMatch(remedy, /NET_ADMIN/);
+          return true;
+        });
+        await owner.end();
+        await settle(node.dataplane, policy);
+        await assertExact(node, policy);
       });
 
     it('does not touch a table with its name that another program has made, and says so', async () => {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../../lib/dataplane/error.ts';
 import { verdictAt } from '../../lib/dataplane/kernel-verdicts.ts';
 import { addressFrom } from '../unit/cidr/support.ts';
-import { BOX_KINDS, createLab, FAMILIES, IP, type Lab, policyOf } from './support.ts';
+import { BOX_KINDS, createLab, FAMILIES, IP, type Lab, ownTable, policyOf, settle } from './support.ts';
 
 const WAKE = (table: string) => `add table ${table} { }`;
 const ACCEPT = (table: string) => `chain ${table} POSTROUTING { policy accept; }`;
@@ -74,16 +73,12 @@ describe('a table nat that another program has changed', () => {
       assert.equal(await lab.remove(), undefined);
     });
 
-    it(`${family}: a process that owns it is named`, async () => {
+    it(`${family}: a process that owns it is named, and the rules are written once it has ended`, async () => {
       await using lab = await createLab(BOX_KINDS[0] ?? 'userns', 'nft', family);
-      const owner = lab.box.spawn('nft', ['-i'], { stdio: ['pipe', 'ignore', 'inherit'] });
-      try {
-        owner.stdin?.write(`table ${table} { flags owner; }\n`);
-        while (!(await lab.box.run('nft', ['list', 'tables'])).stdout.includes(table)) await delay(10);
-        assert.ok((await refusal(lab)).message.includes(`(netlink port ${owner.pid}, `));
-      } finally {
-        owner.kill();
-      }
+      using owner = await ownTable(lab.box, table);
+      assert.ok((await refusal(lab)).message.includes(`(netlink port ${owner.pid}, `));
+      await owner.end();
+      await settle(lab.dataplane, policy);
     });
   }
 });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { parseAddress } from '../../lib/cidr/address.ts';
 import type { ConfigOptions } from '../../lib/config/config.ts';
 import type { Dataplane, Plan } from '../../lib/dataplane/dataplane.ts';
@@ -177,6 +178,21 @@ export const createNetlinkBox = (kind: BoxKind) =>
     const { host } = boxHost(box, stack.use(await hostNetlink(box)).netlink);
     return { box, netlink, host };
   });
+
+/** A process that owns a table until it ends: the table then goes, of which no event tells. */
+export async function ownTable(box: Box, table: string, content = '') {
+  const owner = box.spawn('nft', ['-i'], { stdio: ['pipe', 'ignore', 'inherit'] });
+  const waitUntil = async (isThere: boolean) => {
+    while ((await succeed(box.run('nft', ['list', 'tables']))).includes(table) !== isThere) await delay(10);
+  };
+  const end = async () => {
+    owner.kill();
+    await waitUntil(false);
+  };
+  owner.stdin?.write(`table ${table} { flags owner; ${content} }\n`);
+  await waitUntil(true);
+  return { pid: owner.pid, end, [Symbol.dispose]: () => void owner.kill() };
+}
 
 /** The inside of the box as a dataplane sees it. */
 export function boxHost(

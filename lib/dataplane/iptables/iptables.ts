@@ -73,6 +73,7 @@ export function iptablesDataplane(
       known.mayHaveSecond = found.chains.includes(second);
       return { ...found, obstacle: nat?.obstacle };
     },
+    ({ obstacle }) => obstacle !== undefined,
   );
   const apply = async ({ family, script, deletes }: ChainDraft): Promise<void> => {
     const { stays } = families[family];

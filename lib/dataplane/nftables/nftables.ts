@@ -38,6 +38,7 @@ export function openNftables(
   const readChanged = readIfChanged(
     () => netlink.generation().catch(fail),
     (family, generation) => ask((requests) => readTable(requests, family, options, shown, generation)),
+    (table) => table?.owner !== undefined,
   );
 
   const apply = async ({ transactions, cleanup, chains }: TablePlan, family: Family): Promise<void> => {
