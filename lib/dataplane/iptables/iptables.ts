@@ -140,7 +140,7 @@ function newKnowledge(): Knowledge {
 }
 
 function undeletableText(chain: string, said: string): string {
-  return `chain ${chain} stays, empty, because iptables does not delete it: ${said}; if a rule of another program leads to it, remove that rule in the other program: the next sync or cleanup then deletes the chain`;
+  return `chain ${chain} stays, empty, because iptables does not delete it: ${said}; if a rule of another program leads to it, remove that rule in the other program: cleanup then deletes the chain, and so does an agent that does not use it, when it next changes its rules or starts`;
 }
 
 const NOTHING_DROPPED =
