@@ -72,7 +72,8 @@ describe('reasons', () => {
     reasons.add('addresses');
     assert.partialDeepStrictEqual(await next({ pauseEndsAt: 300 }), { reason: 'addresses', at: 300 });
     reasons.add('addresses');
-    assert.equal((await next({ pauseEndsAt: 2_000, resyncAt: 500 }))?.reason, 'resync');
+    const resync = await next({ pauseEndsAt: 2_000, resyncAt: 500 });
+    assert.partialDeepStrictEqual(resync, { reason: 'resync', at: 500 });
   });
 
   it('end with the signal, before or while somebody waits, whatever is pending', async (t) => {
@@ -126,7 +127,8 @@ describe('changes of the kernel', () => {
   it('do not put off the resync', async (t) => {
     const { reasons, next } = await create(t);
     reasons.addChanges(changes([1, 'x']));
-    assert.equal((await next({ resyncAt: 200, pauseEndsAt: 2_000 }))?.reason, 'resync');
+    const resync = await next({ resyncAt: 200, pauseEndsAt: 2_000 });
+    assert.partialDeepStrictEqual(resync, { reason: 'resync', at: 200 });
   });
 
   it('name at most eight programs', async (t) => {
