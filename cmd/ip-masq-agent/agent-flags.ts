@@ -34,7 +34,7 @@ export async function withAgentFlags(
   const wanted = uses.filter((name) => SHARED_FLAGS.includes(name) && !given.has(name));
   if (holder.kind === 'unproven' || holder.introduction === undefined) {
     const reason = holder.kind === 'unproven' ? holder.reason : 'it does not answer';
-    const note = `the flags of the agent on this node are unknown: ${reason}; assuming the defaults of those that you do not give`;
+    const note = `the flags of the agent on this node are unknown: ${reason}; using the default of each flag that you do not set`;
     return { flagTexts: given, notes: [note] };
   }
   const { version, flags } = holder.introduction;

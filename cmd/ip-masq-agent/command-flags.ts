@@ -54,7 +54,7 @@ export const CHECK_FLAGS = {
   expect: flag(
     givenPath,
     '',
-    'file of assertions. Each line is --must-masquerade=CIDRS or --must-not-masquerade=CIDRS, and what is behind # is a comment. If an assertion is broken and nothing else is wrong, the exit code is 4',
+    'file of assertions. Each line is --must-masquerade=CIDRS or --must-not-masquerade=CIDRS, and text after # is a comment. If an assertion is broken and nothing else is wrong, the exit code is 4',
   ),
   output: flag(choice(...namesOf(CHECK_FORMATS)), 'text', meanings(CHECK_FORMATS, ' ', ', '), 'o'),
 } as const;
@@ -111,7 +111,7 @@ export const RENDER_FLAGS = {
   live: flag(
     boolean,
     'false',
-    'print instead the rules that the kernel of this node holds, as `nft list table` or `iptables -S` would. This needs no nft',
+    'print the rules that the kernel of this node holds, not those of the config, as `nft list table` or `iptables -S` would. This needs no nft',
   ),
   'input-file': flag(optionalPath, '', 'with --format=win-bridge: the CNI config to change'),
 } as const;

@@ -30,7 +30,7 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./run/run.ts')).run,
   }),
   check: command({
-    summary: 'validate and merge config without a kernel and without root',
+    summary: 'validate and merge config files; this needs neither root nor the kernel',
     details:
       'A PATH is a config file, a YAML or JSON file of manifests with ConfigMaps, a directory of both (files ip-masq-*, *.yaml, *.yml, *.json), or - for standard input. If there is no PATH, the command reads --config-dir as the agent does. All PATHs are merged as if they were mounted on one node. In a ConfigMap, every key that begins with ip-masq- is a config file. If the manifests have workloads of the agent, the command checks each by itself, with the config files that kubelet gives it and with its own arguments. Flags of the command line win over these arguments. The exit code is 3 if there is an error, or nothing to check, and 4 if only assertions of --expect are broken.',
     operands: '[PATH…]',
@@ -89,7 +89,7 @@ export const COMMANDS: Commands = {
   }),
   doctor: command({
     summary:
-      'check the node for what breaks masquerading: other programs that decide, pods that the config leaves out, missing tools, rules that differ',
+      'check the node for what breaks masquerading: other programs that decide about packets, pods that the config leaves out, missing tools, rules that differ from the config',
     details:
       'The command changes nothing. The exit code is 0 if it finds nothing, 3 if the config is invalid, and 4 if it finds something else.',
     own: OUTPUT_FLAGS,
@@ -103,7 +103,7 @@ export const COMMANDS: Commands = {
   }),
   status: command({
     summary:
-      'say what the agent on this node does: version, dataplane, config, last sync, rules in sync or not',
+      'show the state of the agent on this node: version, dataplane, config, last sync, whether its rules are in sync',
     details:
       'The command asks the running agent over the socket of its lock, and reads neither config nor kernel. The exit code is 0 if all is well, 1 if no agent answers, 3 if its config is invalid, and 4 if its rules are not in sync.',
     own: OUTPUT_FLAGS,
@@ -142,7 +142,7 @@ export const COMMANDS: Commands = {
   }),
   fleet: command({
     summary:
-      'ask the agents of all nodes through kubectl: status, doctor, check, explain or ports, or bundle the answers for a bug report',
+      'run status, doctor, check, explain or ports with the agents of all nodes through kubectl, or bundle their answers for a bug report',
     details:
       "The command runs on an operator's machine, with the rights and the config of kubectl there. It is also a plugin of kubectl: kubectl ip-masq COMMAND. fleet ports names the destinations for which ports run out first on any node. Equal answers are one group, and the smallest group comes first. The numbers of all groups add up to the number of nodes. The exit code is that of the worst node: 1 if it has no agent or gives no answer, else 3 if its config is invalid, else 4 if something was found, else 0. fleet bundle FILE.tgz writes a file for a bug report instead. It holds the versions, the answers of each node to status, doctor, check and, if addresses follow, explain --live, and the last 1,000 lines of each log, without what they quote from config files. The exit code is then 0 if the file is written.",
     operands: 'COMMAND [FILE] [ADDRESS…]',

@@ -1,7 +1,7 @@
 export const EXIT = { ok: 0, system: 1, usage: 2, config: 3, different: 4 } as const;
 
 export const EXIT_MEANING: Readonly<Record<number, string>> = {
-  [EXIT.ok]: 'stopped by SIGTERM or SIGINT (--once: after its sync), or the command succeeded',
+  [EXIT.ok]: 'SIGTERM or SIGINT stopped the agent, --once has synced, or the command succeeded',
   [EXIT.system]:
     'the kernel or the system refused an operation, another agent runs in this network namespace, a signal interrupted --once, or fleet could not ask a node',
   [EXIT.usage]: 'wrong usage: unknown flag or command, bad flag value',

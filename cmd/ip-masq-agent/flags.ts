@@ -45,13 +45,13 @@ export const FLAGS = {
   'nomasq-all-reserved-ranges': policy(
     boolean,
     'false',
-    `if there is no config file, do not masquerade traffic to these ranges either, besides RFC 1918: ${OTHER_RESERVED_RANGES.map(({ prefix }) => prefix.text).join(', ')}`,
+    `if there is no config file, do not masquerade traffic to these ranges, in addition to those of RFC 1918: ${OTHER_RESERVED_RANGES.map(({ prefix }) => prefix.text).join(', ')}`,
   ),
   'enable-ipv6': policy(boolean, 'false', 'keep rules for IPv6 too'),
   'enable-ipv4': policy(
     boolean,
     'true',
-    'keep rules for IPv4. Set this to false, together with --enable-ipv6, in a cluster of IPv6 alone; an IPv4 CIDR is then an error',
+    'keep rules for IPv4. In an IPv6-only cluster, set this to false, and set --enable-ipv6. An IPv4 CIDR is then an error',
   ),
   'resync-interval': daemon(
     interval,
@@ -66,17 +66,17 @@ export const FLAGS = {
   'to-ports': dataplane(
     portRanges,
     '',
-    'source ports for masqueraded TCP, UDP and SCTP connections, such as 10000-29999,32768-51819. Every port is equally likely. Without this flag, the kernel replaces a port from 512 to 1023 by one from 600-1023, a lower port by one from 1-511, and any other port by one from 1024-65535. With this flag, connections from ports below 1024 get one of its ports too, so a server that accepts only ports below 1024 refuses them',
+    'source ports for masqueraded TCP, UDP and SCTP connections, such as 10000-29999,32768-51819. Every port is equally likely. Without this flag, the kernel replaces a port from 512 to 1023 with one from 600-1023, a lower port with one from 1-511, and any other port with one from 1024-65535. With this flag, connections from ports below 1024 get one of its ports too, so a server that accepts only ports below 1024 refuses them',
   ),
   backend: dataplane(
     choice('auto', 'iptables', 'nftables'),
     'auto',
-    'where the kernel keeps the rules: in a chain of iptables, or in a table of nftables, in which a packet costs the same with any number of CIDRs. auto: in nftables if kube-proxy uses it or if iptables cannot work on the node, else in iptables. The agent asks about kube-proxy at each sync, and moves its rules if the answer has changed. Whether iptables can work, it asks once',
+    'where the kernel keeps the rules: in a chain of iptables, or in a table of nftables, in which the cost of a packet does not grow with the number of CIDRs. auto: in nftables if kube-proxy uses it or if iptables cannot work on the node, else in iptables. The agent asks about kube-proxy at each sync, and moves its rules if the answer has changed. It checks only once whether iptables can work',
   ),
   'iptables-mode': dataplane(
     choice('auto', 'nft', 'legacy'),
     'auto',
-    'kernel API that iptables uses. auto: the one that kubelet uses. If the node has no chains of kubelet: nft, or legacy if legacy holds more rules in nat',
+    'kernel API that iptables uses. auto: the one that kubelet uses. If the node has no chains of kubelet, this is nft, or legacy if legacy holds more rules in nat',
   ),
   'invalid-packets': policy(
     choice(...INVALID_PACKETS),
@@ -86,7 +86,7 @@ export const FLAGS = {
   'stale-flows': daemon(
     choice('report', 'delete-udp', 'off'),
     'report',
-    'what to do with connections that keep an old verdict after the start or a change. report: log and count them. delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict. off: never read conntrack; then the agent also does not know about which connections another program decides, and how many source ports are in use. This needs netlink',
+    'what to do with connections that keep an old verdict after the start or a change. report: log and count them. delete-udp: also delete those of UDP from conntrack, so that their next packets get the new verdict. off: never read conntrack; the agent then cannot tell about which connections another program decides, or how many source ports are in use. This needs netlink',
   ),
   'cidr-limit': policy(
     count,
@@ -117,7 +117,7 @@ export const FLAGS = {
   'on-invalid-config': daemon(
     choice('exit', 'keep'),
     'exit',
-    'exit: end with exit code 3. keep: report it, and go on with the last valid config; if there is none, change nothing on the node. With --once, the agent ends in any case',
+    'what to do if the config is invalid. exit: end with exit code 3. keep: report the errors, and go on with the last valid config; if there is none, change nothing on the node. With --once, the agent ends in any case',
   ),
   'state-dir': daemon(
     optionalPath,
@@ -132,7 +132,7 @@ export const FLAGS = {
   'rollout-window': daemon(
     grace,
     '0',
-    'how long a config that changes verdicts takes to reach all nodes. Each node applies it at a time of its own in this window, so that a mistake stops at the first nodes. A node applies it at once if it goes back to the verdicts from before the last change, if the node has no rules of the agent, or at SIGHUP. This needs --on-invalid-config=keep, and the name of the node in NODE_NAME or as host name. 0: each change is applied at once',
+    'how long a config that changes verdicts takes to reach all nodes. Each node applies it at a time of its own in this window, so that a mistake stops at the first nodes. A node applies a config at once if the config goes back to the verdicts from before the last change, if the node has no rules of the agent, or at SIGHUP. This needs --on-invalid-config=keep, and the name of the node in NODE_NAME or as host name. 0: each change is applied at once',
   ),
   'accept-masqueraded': dataplane(
     cidrList,

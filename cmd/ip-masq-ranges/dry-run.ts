@@ -26,6 +26,6 @@ export function dryRun(objects: Objects, options: Options, flags: RangesFlags): 
   const [before, after] = configs;
   if (before && after)
     for (const line of configChangeLines(before, after, options.families).lines) printError(line);
-  else printError('which verdicts change cannot be told: the config files that are there have errors');
+  else printError('cannot tell which verdicts change, because the config files that are there have errors');
   return isWritten(configMap, objects.own) ? EXIT.ok : EXIT.different;
 }

@@ -23,7 +23,7 @@ const DEFAULT_MAPS = 'ip-masq-operator,ip-masq-cloud';
 const HELP = {
   read: 'where to read ranges. kubeadm: podSubnet in the ConfigMap kube-system/kubeadm-config. flannel: the networks in kube-flannel/kube-flannel-cfg. calico: IPPools. nodes: podCIDRs of Nodes. What is not there is skipped',
   within:
-    'CIDRs that bound what is read: a kubelet may register any range and address. What is not in one of them is left out, with an Event and a count',
+    'ranges and addresses outside of these CIDRs are left out, with an Event and a count, because a kubelet may register any range and address',
   mostRemoved:
     'what percentage of the addresses of a family may leave the list at once. If more would leave it, nothing is written until a person accepts that by an annotation',
   first:

@@ -42,7 +42,7 @@ export class LastValidFile {
   async #write(configFiles: readonly ConfigFile[]): Promise<boolean> {
     const failure = await writeLastValid(this.#dir, configFiles).then(() => undefined, systemMessage);
     if (failure !== undefined) this.#wanted = undefined;
-    const what = `cannot write the last valid config to ${printable(this.#dir)}: ${failure}: if the agent restarts while the config is invalid, it has no other config`;
+    const what = `cannot write the last valid config to ${printable(this.#dir)}: ${failure}; correct this, because an agent that restarts while the config is invalid has no other config`;
     this.#notices.warn('state directory', failure === undefined ? [] : [what]);
     return failure === undefined;
   }

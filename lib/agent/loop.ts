@@ -110,7 +110,7 @@ async function restoreRules(
     return NOT_SYNCED;
   });
   if (inSync)
-    error.consequence = `this node had no rules for ${families.join(' and ')}, and has those of its last valid config, of ${since}, now`;
+    error.consequence = `this node had no rules for ${families.join(' and ')}, and now has those of its last valid config, of ${since}`;
 }
 
 /** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */

@@ -84,7 +84,7 @@ function missed(
     if (!before.has(file))
       log.warn(
         { file },
-        `${printable(vanishedText(file, clockTime(end)))}, or until the agent restarts (--vanished-grace): restore its ConfigMap or key; if it should go, put a file in its place that contains only {}`,
+        `${printable(vanishedText(file, clockTime(end)))}, or until the agent restarts (--vanished-grace): restore its ConfigMap or key; if you no longer need it, put a file in its place that contains only {}`,
       );
   return new Map(gone.map(({ name }) => [name, before.get(name) ?? end]));
 }

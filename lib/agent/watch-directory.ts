@@ -78,7 +78,7 @@ const TOPIC = 'watch of the config directory';
 function failureOf(error: unknown): string {
   const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
   const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
-  return `cannot watch the config directory, changes wait for the resync: ${errorMessage(error)}${remedy}`;
+  return `cannot watch the config directory, so changes wait for the resync: ${errorMessage(error)}${remedy}`;
 }
 
 /** The volume version that is there; undefined if the directory is not a volume, or cannot be read. */

@@ -91,7 +91,7 @@ export function watchAddresses(
     },
     onFailure: (error) => {
       if (!(error instanceof NetlinkError)) throw error;
-      const text = `cannot watch the node's addresses, changes wait for the resync: ${error.message}`;
+      const text = `cannot watch the node's addresses, so changes wait for the resync: ${error.message}`;
       notices.warn('watch of addresses', [text]);
       return true;
     },

@@ -39,7 +39,7 @@ export const KEYS = [
   addressListKey('masqueradeAddresses', {
     title: 'Node addresses for destinations',
     description:
-      'For nodes with several addresses: masqueraded traffic to the destination leaves with that address of the node that is in the range. The longest destination decides. If the node has no address in the range, the kernel chooses one. The lists of all config files are joined. If a destination has two ranges, that is an error.',
+      'For nodes with several addresses: masqueraded traffic to the destination leaves with the address of the node that is in the range. The longest destination decides. If the node has no address in the range, the kernel chooses one. The lists of all config files are joined. If a destination has two ranges, that is an error.',
     examples: [[{ destination: '0.0.0.0/0', address: '198.51.100.0/24' }]],
     otherAgentsDo: 'masquerade with the address that the kernel chooses',
   }),
@@ -105,7 +105,7 @@ export const CIDR_LIMIT_KEY = {
   name: 'cidrLimit',
   title: 'Maximum number of CIDRs in this config file',
   description:
-    'Limits all lists of this config file together, as a protection against mistakes. Overrides --cidr-limit for this config file, up to --cidr-limit-max, which is 1000 unless the operator of the agent raises it.',
+    'Limits the number of CIDRs in all lists of this config file together, as a protection against mistakes. Overrides --cidr-limit for this config file, up to --cidr-limit-max, which is 1000 unless the operator of the agent raises it.',
   schema: { type: 'integer', minimum: 0, default: DEFAULT_LIMITS.cidrLimit },
   remedy: 'write a whole number such as 64, without quotes',
 } as const;

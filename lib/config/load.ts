@@ -122,7 +122,7 @@ function missingFiles(
       problem('missing-config-file', {
         message: `the config file ${printable(name)} is not there, but --require-file names it`,
         remedy:
-          'restore its ConfigMap or the key that is mounted under this name; if it should go, change the flag',
+          'restore its ConfigMap or the key that is mounted under this name; if you no longer need it, change the flag',
       }),
     );
 }

@@ -65,7 +65,7 @@ const CHECK_KINDS = {
   'nothing-inside': warning('Every address of a family is masqueraded, except link-local.'),
   'everything-inside': info('No address of a family is masqueraded.'),
   assertion: error('The config breaks --must-not-masquerade or --must-masquerade.'),
-  'taken-ports': warning('--to-ports holds ports on which other packets come to a node.'),
+  'taken-ports': warning('--to-ports holds ports that NodePorts or tunnels use.'),
   'drop-from-anywhere': error('With --invalid-packets=drop, masqueradeFromCIDRs lists no range of a family.'),
 };
 
@@ -73,7 +73,7 @@ const CHECK_KINDS = {
 export const KINDS = {
   unreadable: error('A config file or the config directory cannot be read.'),
   'not-a-config-file': warning('A file is left out because of its name or type.'),
-  'not-delivered': error('kubelet does not deliver a config file as manifests have it.'),
+  'not-delivered': error('kubelet does not deliver a config file as the manifests describe it.'),
   'not-updated': warning('Running agents never get a change of a config file.'),
   arguments: error('An agent would refuse the arguments that a manifest has for it.'),
   'no-config-file': error('The paths to check hold no config file.'),
@@ -83,7 +83,7 @@ export const KINDS = {
   syntax: error('A config file is not one document of valid YAML or JSON.'),
   empty: warning('A config file sets nothing.'),
   shape: error('A value has the wrong type, or is out of range.'),
-  'unknown-key': error('A config does not have such a key.'),
+  'unknown-key': error('A config file sets a key that does not exist.'),
   'duplicate-key': error('A key is set twice in one config file.'),
   cidr: error('A text is not a network in its canonical notation.'),
   'ipv4-disabled': error('An IPv4 network is listed, but IPv4 is not enabled.'),

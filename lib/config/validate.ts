@@ -113,13 +113,13 @@ function nestedAdvice({ path }: NestedKey, { pairs }: MapNode): Advice {
     return advice(
       'in the text of',
       'the data of a ConfigMap',
-      `remove the line ${quote(`${above}: |`)}, and what indents the lines below it`,
+      `remove the line ${quote(`${above}: |`)}, and the indentation of the lines below it`,
     );
   if (path[0] === 'data' || path[0] === 'spec')
     return advice(
       'below',
       'a Kubernetes object',
-      `keep only what stands below ${quote(above)}, without what indents it`,
+      `keep only the lines below ${quote(above)}, without their indentation`,
     );
   const remedy = 'render the chart and check that: helm template … | ip-masq-agent check -f -';
   return advice('below', 'the values of a Helm chart', remedy);

@@ -27,7 +27,7 @@ export const FINDING_MEANING = {
   'flows-against-policy':
     'the kernel treats connections of pods differently from what the config says: another program decides about them',
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
-  'taken-ports': '--to-ports holds ports on which other packets come to the node',
+  'taken-ports': '--to-ports holds ports that NodePorts or tunnels use',
   'uplink-address':
     'masqueraded packets leave by the default route with another address than its source, or by a link that has no address',
   'not-read': 'the doctor could not read something',

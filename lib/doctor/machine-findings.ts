@@ -18,7 +18,7 @@ export async function uplinkFindings(host: Host, policies: readonly Policy[]): P
     if (host.netlink === undefined || isChosen) continue;
     const messages = (await unmeantSources(policy).catch(noAnswer)) ?? [];
     const everything = family === 'IPv4' ? '0.0.0.0/0' : '::/0';
-    const remedy = `give the link an address of global scope to which other hosts have a route; or list the destination ${everything} in masqueradeAddresses, with the range of the nodes' addresses; to leave alone what the node itself sends, list the ranges of pods in masqueradeFromCIDRs`;
+    const remedy = `give the link an address of global scope to which other hosts have a route; or list the destination ${everything} in masqueradeAddresses, with the range of the nodes' addresses; so that packets of the node itself are not masqueraded, list the ranges of pods in masqueradeFromCIDRs`;
     for (const message of messages)
       findings.push({ kind: 'uplink-address', family, message, evidence: [], remedy });
   }

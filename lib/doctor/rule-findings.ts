@@ -41,9 +41,9 @@ export function leftoverFindings(used: Dataplane, state: RuleLocationState): rea
 export function holderFindings(holder: Holder, survey: Survey): readonly Finding[] {
   if (holder.kind === 'none') return deadAgentFindings(survey);
   if (holder.kind === 'unproven' || holder.introduction !== undefined) return [];
-  const message = `${agentText(holder)} runs on this node, but does not answer: it hangs or is stopped, or it starts only now`;
+  const message = `${agentText(holder)} runs on this node, but does not answer: it hangs, is stopped, or is still starting`;
   const remedy =
-    'run doctor again; if it stays so, the agent follows no change: look at its log, then delete its pod';
+    'run doctor again; if the agent still does not answer, it follows no change: look at its log, then delete its pod';
   return [{ kind: 'agent-silent', message, evidence: [], remedy }];
 }
 

@@ -143,7 +143,7 @@ function reportImmutable(configMap: MapNode, collector: ConfigFileCollector): vo
   if (immutable?.kind !== 'scalar' || immutable.value !== true) return;
   const message =
     'running agents never get a change of an immutable ConfigMap: kubelet does not look for one';
-  const remedy = 'remove "immutable"; or, if each change is a ConfigMap of another name, leave it';
+  const remedy = 'remove "immutable"; or, if you make a ConfigMap with a new name for each change, keep it';
   collector.report('not-updated', immutable, message, remedy);
 }
 

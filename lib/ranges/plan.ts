@@ -41,7 +41,7 @@ export function planFor(
   // The ConfigMap that this process remembers may have been deleted since, and another owner may have made this one.
   const isOurs = memory.length > 0 && own?.metadata.managedFields?.some(({ manager }) => manager === NAME);
   if (own !== undefined && written === undefined && !isOurs) {
-    const message = `the ConfigMap ${NAME} is not of this program: it has no readable annotation ${LAST_USE}; delete it, and it is written anew`;
+    const message = `the ConfigMap ${NAME} is not from this program: it has no readable annotation ${LAST_USE}; delete it, then this program writes it anew`;
     return { ...unknown, refusal: { reason: 'not-ours', message } };
   }
   const last = [...memory, ...(written ?? [])];

@@ -84,7 +84,7 @@ export class Publisher {
     // What fails may say something else each time.
     const key = refusal?.reason.startsWith('un') ? refusal.reason : message;
     const stopped = new Map(refusal && [[key, () => news.push({ reason: 'ListNotWritten', message })]]);
-    this.#notices.update('stopped', stopped, 'the list is as it must be again');
+    this.#notices.update('stopped', stopped, 'the list is up to date again');
     return news;
   }
 

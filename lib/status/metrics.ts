@@ -28,7 +28,7 @@ export const METRICS = {
   ),
   syncs_total: counter(
     ['family', 'result'],
-    'Syncs by result: changed or unchanged. A failed one is not counted: it ends the agent, or the agent tries again, and ip_masq_agent_rules_out_of_sync becomes 1.',
+    'Syncs by result: changed or unchanged. A failed sync is not counted: the agent ends, or it tries again and ip_masq_agent_rules_out_of_sync becomes 1.',
   ),
   sync_duration_seconds: histogram(
     ['family'],
@@ -46,7 +46,7 @@ export const METRICS = {
   ),
   drift_repairs_total: counter(
     ['family', 'program'],
-    'Repairs of rules that another program has changed, by that program: iptables, iptables-restore, nft, other, several, or unknown if no event of the kernel told it. A flush of both families is one repair in each.',
+    'Repairs of rules that another program has changed, by that program: iptables, iptables-restore, nft, other, several, or unknown if no event of the kernel names it. A flush of both families is one repair in each.',
   ),
   rules_out_of_sync: gauge(
     [],
@@ -83,10 +83,10 @@ export const METRICS = {
   ),
   config_errors: gauge(
     ['kind'],
-    'Errors of the last reading of the config files by kind, such as assertion. Only an agent that stays with --on-invalid-config=keep has them.',
+    'Errors of the last reading of the config files by kind, such as assertion. Only agents with --on-invalid-config=keep report these, because others end.',
   ),
   config_info: gauge(['hash'], 'Always 1; the hash is equal on all nodes whose merged config is equal.'),
-  pending_config_seconds: gauge([], 'Seconds until the node applies a pending config; absent if none is.'),
+  pending_config_seconds: gauge([], 'Seconds until the pending config is applied; absent if there is none.'),
   masquerade_address_ranges: gauge(
     ['family', 'found'],
     'Ranges of masqueradeAddresses, by how many equally good addresses of the node they hold: none, one or several. If there is none, the kernel chooses the address, which may be the wrong one. If there are several, the agent uses the lowest, and a lower one as soon as it comes. Present only while a config lists any range.',

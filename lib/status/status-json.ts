@@ -126,7 +126,7 @@ export function stateLines(state: AgentState): readonly string[] {
     `ip-masq-agent ${version}: the rules are ${keeps === 'rules' ? 'those of an earlier run' : rules}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,
     `config: ${hash === null ? 'none that is valid yet' : `${hash} (${names})`}`,
-    ...(pending ? [`config ${pending.hash} is pending, applied at ${pending.appliedAt}`] : []),
+    ...(pending ? [`config ${pending.hash} is pending until ${pending.appliedAt}`] : []),
     ...vanished.map(({ file, until }) => vanishedText(file, invalid === null ? until : undefined)),
     ...(invalid === null ? [] : [`invalid: ${invalid.message}, the first is ${invalid.first}${kept}`]),
   ].map(printable);

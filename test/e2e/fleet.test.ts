@@ -213,7 +213,7 @@ describe('fleet', () => {
     const { stdout } = await run(await cluster('waves', [...waiting, ...first]), 'status');
     assert.ok(stdout.includes(`3 of 5 nodes have ${next}, the last at 2026-11-29T14:20:03Z\n`), stdout);
     assert.match(stdout, /^2 nodes: late-0, late-1\n/m);
-    assert.ok(stdout.includes(`\n  config ${next} is pending, applied at 2026-11-29T14:20:03Z\n`), stdout);
+    assert.ok(stdout.includes(`\n  config ${next} is pending until 2026-11-29T14:20:03Z\n`), stdout);
   });
 
   it('prints every node as JSON that fits the schema', async () => {

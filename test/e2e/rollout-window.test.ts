@@ -121,7 +121,7 @@ describe('a change within the rollout window', () => {
       const foretold = await pendingTime(node, agent, B);
       await agent.logged(/IPv4: the verdict changes for 131,072 addresses; to stop it, revert the ConfigMap/);
       assert.equal(await node.held(), '10.1.0.0/16');
-      const line = new RegExp(`config ${hashOf(B)} is pending, applied at 20\\S+Z`);
+      const line = new RegExp(`config ${hashOf(B)} is pending until 20\\S+Z`);
       assert.match(await node.run(BINARY, 'status'), line);
       await answers(node, '/statusz', line);
       await answers(

@@ -81,7 +81,7 @@ describe('an invalid config after a reboot', () => {
     await delay(2_500);
     lock.kill();
     assert.equal((await agent.ended).code, 3);
-    assert.match(agent.log(), /this node had no rules for IPv4, and has those of its last valid config/);
+    assert.match(agent.log(), /this node had no rules for IPv4, and now has those of its last valid config/);
     assert.match(await node.run('iptables-legacy', '-t', 'nat', '-S'), /10\.1\.0\.0\/16/);
   });
 

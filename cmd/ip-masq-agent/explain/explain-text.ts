@@ -98,7 +98,7 @@ function addressLines({ as }: Decision): readonly string[] {
   if (as === undefined) return [];
   const range = withOrigin(as.range.text, as.origin);
   if (as.candidates === undefined)
-    return [`  masqueradeAddresses lists ${range}; on a node, --live says its address`];
+    return [`  masqueradeAddresses lists ${range}; on a node, --live shows the address`];
   const [first] = as.candidates;
   if (first === undefined) return [`  the kernel chooses the address, because the node has none in ${range}`];
   const which = as.candidates.length === 1 ? "the node's only address" : "the best of the node's addresses";

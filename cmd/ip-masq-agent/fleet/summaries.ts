@@ -90,7 +90,7 @@ function explain(answer: object): Summary {
 function ports(answer: object): Summary {
   const { destinations } = answer as { readonly destinations: readonly PortUse[] };
   return {
-    lines: destinations.length === 0 ? ['no connection with a port of the node'] : ['its ports: see below'],
+    lines: destinations.length === 0 ? ['no connection with a port of the node'] : ['ports used: see below'],
     uses: destinations.map(({ address, protocol, destination, inUse, ports: all }) => ({
       share: inUse / all,
       text: `${inUse} of ${all} ports of ${address} to ${protocol} ${destination}`,

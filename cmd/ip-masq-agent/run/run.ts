@@ -200,4 +200,4 @@ function createNetlink(agent: Knowledge, notices: Notices): Netlink {
 }
 
 const WITHOUT_NETLINK =
-  'nftables does not work without it; iptables does, but the agent finds changes that other programs make only at the next resync';
+  'nftables does not work without it; iptables does, but the agent then finds changes of other programs only at the next resync';

@@ -48,7 +48,7 @@ async function natObstacle(
     ],
     [
       owner !== undefined,
-      `another process owns the table ${table} (netlink port ${owner}, mostly the process id): only that process may change it`,
+      `another process owns the table ${table} (netlink port ${owner}, usually the process id): only that process may change it`,
       `end that process: the table goes with it${other}`,
     ],
     [
@@ -58,7 +58,7 @@ async function natObstacle(
     ],
     [
       policy === DROP,
-      `the policy of the chain POSTROUTING in the table ${table} is drop: what no rule masquerades is dropped`,
+      `the policy of the chain POSTROUTING in the table ${table} is drop: packets that no rule masquerades are dropped`,
       `find out which program has set it, and let it set the policy to accept`,
     ],
   ];

@@ -19,7 +19,7 @@ const NO_SOCKET = ['EAFNOSUPPORT', 'ENOSYS'];
 
 /** What to do if this process has no netlink socket. */
 export const ALLOW_NETLINK =
-  'use an image for this architecture, without noexec, allow netlink sockets (seccomp, SELinux), or use --backend=iptables';
+  'use an image for this architecture on a file system without noexec, and allow netlink sockets (seccomp, SELinux), or use --backend=iptables';
 
 type Meaning = readonly [failure: DataplaneError['failure'], remedy: string];
 

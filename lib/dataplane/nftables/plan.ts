@@ -205,13 +205,13 @@ function refuseForeign(table: Table): void {
   if (table.owner !== undefined)
     throw new DataplaneError(
       'blocked',
-      `another process owns the table ${name} (netlink port ${table.owner}, mostly the process id): only that process may change it`,
+      `another process owns the table ${name} (netlink port ${table.owner}, usually the process id): only that process may change it`,
       'end that process, with which the table goes, or use --backend=iptables',
     );
   if (!isOwn(table))
     throw new DataplaneError(
       'blocked',
       `the table ${name} is not the agent's: it has no comment that begins with "${COMMENT_START}"`,
-      `find out which program made it, and let it use another name or end it`,
+      `find out which program made it, and let that program use another name, or end it`,
     );
 }

@@ -140,7 +140,7 @@ describe('the old config stays, whole, and the next writing succeeds, if', () =>
       assert.deepEqual(kept, [false]);
       assert.match(
         said,
-        /^cannot write the last valid config to .*: if the agent restarts while the config is invalid, it has no/,
+        /^cannot write the last valid config to .*; correct this, because an agent that restarts while the config/,
       );
       assert.deepEqual((await read(state.dir)).configFiles, stored);
       t.mock.restoreAll();

@@ -311,7 +311,7 @@ describe('an invalid config', () => {
     lab.write('x: 1\n');
     await assert.rejects(lab.next(), {
       consequence:
-        'this node had no rules for IPv4, and has those of its last valid config, of 2026-01-01T00:00:00Z, now',
+        'this node had no rules for IPv4, and now has those of its last valid config, of 2026-01-01T00:00:00Z',
     });
     assert.equal(lab.config(), '12.0.0.0/8');
   });

@@ -30,7 +30,7 @@ describe('a config file that must be there', () => {
   it('is an error if it is not, and no check is asked', () => {
     const checkVerdicts = () => assert.fail();
     assert.deepEqual(merge({ 'ip-masq-b': '{}' }, { ...required, checkVerdicts }).lines, [
-      'error: the config file ip-masq-a is not there, but --require-file names it; restore its ConfigMap or the key that is mounted under this name; if it should go, change the flag',
+      'error: the config file ip-masq-a is not there, but --require-file names it; restore its ConfigMap or the key that is mounted under this name; if you no longer need it, change the flag',
     ]);
     assert.equal(merge({}, required).lines.length, 2);
   });

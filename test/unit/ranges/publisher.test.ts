@@ -167,7 +167,7 @@ describe('a publisher', () => {
       await publisher.round(objects('', { failures: [failure] }), OPTIONS);
     await publisher.round(objects('10.244.0.0/24'), OPTIONS);
     assert.equal(lines.filter((line) => line.includes('is not written')).length, 1);
-    assert.equal(lines.filter((line) => line.includes('as it must be again')).length, 1);
+    assert.equal(lines.filter((line) => line.includes('up to date again')).length, 1);
   });
 
   it('goes on without the right to create Events, tries one, and says so once', async () => {
