@@ -84,7 +84,8 @@ export class Netlink {
   /**
    * Watches tables until it is disposed. Iterating makes it go on, and yields nothing of use: `tell` gets the changes.
    *
-   * @param tell gets the changes of other programs, and of the programs that the agent starts
+   * @param tell gets the changes of other programs, and of the programs that the agent starts. Of a table that is watched alone it
+   * gets no change, but that there may be more: no reading of the agent's rules covers that, and nobody has changed them
    * @throws {NetlinkError}
    */
   watch(
@@ -94,7 +95,9 @@ export class Netlink {
     const watch = this.#sockets.openWatch(tables);
     const hear = ({ items, lost }: Events<TableChange>) => {
       const foreign = items.filter(({ port }) => port !== this.#requests?.port);
-      if (lost || foreign.length > 0) tell({ items: foreign, lost });
+      const ofRules = foreign.filter(({ touched }) => !touched.every(isTableAlone));
+      const mayBeMore = lost || foreign.some(({ touched }) => touched.some(isTableAlone));
+      if (mayBeMore || ofRules.length > 0) tell({ items: ofRules, lost: mayBeMore });
     };
     return {
       async *[Symbol.asyncIterator]() {
@@ -133,6 +136,10 @@ export class Netlink {
     this.#state = 'works';
     this.#onState(undefined);
   }
+}
+
+function isTableAlone({ chains }: WatchedTable): boolean {
+  return chains?.length === 0;
 }
 
 /** Why netlink does not work, in words. */

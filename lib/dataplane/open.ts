@@ -82,12 +82,16 @@ async function openFitting(options: DataplaneOptions, host: Host, reason: string
   }
 }
 
-/** Where rules of the agent can be in nf_tables: kube-proxy changes `nat` all the time, so only the chain tells there. */
-export function watchedTables({ chain }: DataplaneOptions): readonly WatchedTable[] {
+/**
+ * What decides in nf_tables: where rules of the agent can be, and with `auto`, whether kube-proxy has its table. kube-proxy changes
+ * `nat` and its table all the time, so only the chains tell in the one, and only that it comes or goes in the other.
+ */
+export function watchedTables({ chain, backend }: DataplaneOptions): readonly WatchedTable[] {
   const chains = ['POSTROUTING', chain, secondChain(chain)];
   return FAMILIES.flatMap((family) => [
     { family, table: TABLE },
     { family, table: 'nat', chains },
+    ...(backend === 'auto' ? [{ family, table: KUBE_PROXY, chains: [] }] : []),
   ]);
 }
 

@@ -15,7 +15,7 @@ import {
 import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
-/** What has come since the last reading, and whether there was more that the kernel could not report. */
+/** What has come since the last reading, and whether there may be more, such as what the kernel could not report. */
 export interface Events<Item> {
   readonly items: readonly Item[];
   readonly lost: boolean;
@@ -37,7 +37,7 @@ const ADDRESS_GROUPS = [1, 5, 9];
 export interface WatchedTable {
   readonly family: Family;
   readonly table: string;
-  /** Absent for the whole table. */
+  /** Absent for all that the table holds; empty if only that the table is made or deleted is to be told. */
   readonly chains?: readonly string[];
 }
 

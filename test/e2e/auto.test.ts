@@ -28,9 +28,9 @@ const LACKING = [
 ].join('\n');
 
 describe('the agent with --backend=auto', () => {
-  it('follows kube-proxy within a resync, and removes its rules from the other dataplane after that', async () => {
+  it('follows kube-proxy at once, and removes its rules from the other dataplane after that', async () => {
     await using node = await createNode();
-    const agent = node.start('--resync-interval=200ms', SERVED);
+    const agent = node.start('--resync-interval=1h', SERVED);
     await agent.logged(/using iptables .*: kube-proxy does not use nftables/);
     await agent.logged(/http:/);
     const inIptables = () => node.run('iptables-nft', '-t', 'nat', '-S');
@@ -49,6 +49,21 @@ describe('the agent with --backend=auto', () => {
     // What a change of the dataplane alone does is told as that.
     assert.doesNotMatch(agent.log(), /repaired|are back|had no rules before.*had no rules before/s);
     assert.match(await node.metrics(), /build_info\{.*dataplane="iptables [^"]*"\} 1/);
+    await agent.stop();
+  });
+
+  it('comes back to nftables as soon as kube-proxy has its table again after a flush, and accuses nobody', async () => {
+    await using node = await createNode();
+    await node.nft(KUBE_PROXY);
+    const agent = node.start('--resync-interval=1h', SERVED);
+    await agent.logged(/http:/);
+    await node.nft('flush ruleset');
+    await logs(agent, /using iptables .*: kube-proxy does not use nftables/g, 1);
+    await node.nft(KUBE_PROXY);
+    await logs(agent, /using nftables: kube-proxy uses nftables/g, 2);
+    await logs(agent, /no longer in use: IPv4, iptables .*: removed 7 rules/g, 1);
+    assert.doesNotMatch(agent.log(), /has changed the agent's rules/);
+    assert.doesNotMatch(await node.metrics(), /drift_repairs_total\{.*\} [1-9]/);
     await agent.stop();
   });
 

@@ -266,6 +266,34 @@ for (const { family, kind } of FAMILY_KINDS) {
       );
     });
 
+    it('tells of a table that is watched alone that it is made or deleted, and nothing when kube-proxy syncs it', async () => {
+      await using lab = await createLab(kind, 'IPv4');
+      const { netlink } = lab;
+      const { id } = await netlink.generation();
+      // As kube-proxy begins each full sync.
+      const proxySync = `
+        add table ip kube-proxy { comment "rules for kube-proxy" ; }
+        add chain ip kube-proxy nat-postrouting { type nat hook postrouting priority 100 ; }
+        flush chain ip kube-proxy nat-postrouting
+        add set ip kube-proxy cluster-ips { type ipv4_addr ; comment "Active ClusterIPs" ; }
+        flush set ip kube-proxy cluster-ips
+        add element ip kube-proxy cluster-ips { 10.96.0.1 }
+        add rule ip kube-proxy nat-postrouting counter masquerade\n`;
+      for (const script of [
+        proxySync,
+        proxySync,
+        proxySync,
+        'delete table ip kube-proxy',
+        proxySync,
+        'flush ruleset',
+      ])
+        await lab.nft(`${script}\n`);
+      const told: number[] = [];
+      for (; told.length < 4; await delay(5))
+        for (const { items } of await netlink.changes()) told.push(...items.map(({ id: at }) => at - id));
+      assert.deepEqual(told, [1, 4, 5, 6]);
+    });
+
     it('lets the process end whatever waits in its sockets', async () => {
       await using lab = await createLab(kind, 'IPv4');
       const script = `

@@ -16,6 +16,7 @@ const connection = new Connection();
 const watched = [
   { family: 'IPv4', table: 't' },
   { family: 'IPv4', table: 'nat', chains: ['POSTROUTING'] },
+  { family: 'IPv4', table: 'kube-proxy', chains: [] },
 ] as const;
 const heard: Events<TableChange>[] = [];
 

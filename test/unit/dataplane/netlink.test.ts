@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Netlink, noAnswer, type Requests } from '../../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../../lib/netlink/error.ts';
-import type { Events, TableChange } from '../../../lib/netlink/watch.ts';
+import type { Events, TableChange, WatchedTable } from '../../../lib/netlink/watch.ts';
 
 interface Fake {
   readonly netlink: Netlink;
@@ -104,12 +104,19 @@ describe('netlink of a dataplane', () => {
   });
 });
 
-it('a watch tells what other programs have changed, and that changes were lost, but not what the agent has written', async () => {
-  const from = (port: number) => ({ id: 1, process: `p${port}`, port, touched: [] });
+it('a watch tells what other programs have changed, and that there may be more, but not what the agent has written', async () => {
+  const own = { family: 'IPv4', table: 't' } as const;
+  const alone = { family: 'IPv4', table: 'kube-proxy', chains: [] } as const;
+  const from = (port: number, ...touched: readonly WatchedTable[]) => {
+    return { id: 1, process: `p${port}`, port, touched };
+  };
   const events: readonly Events<TableChange>[] = [
-    { items: [from(7)], lost: false },
-    { items: [from(8), from(7)], lost: false },
-    { items: [from(7)], lost: true },
+    { items: [from(7, own)], lost: false },
+    { items: [from(8, own), from(7, own)], lost: false },
+    { items: [from(7, own)], lost: true },
+    // Nobody has changed the agent's rules.
+    { items: [from(9, alone)], lost: false },
+    { items: [from(9, alone, own)], lost: false },
   ];
   const openWatch = () => ({ [Symbol.asyncIterator]: () => turns(events), [Symbol.dispose]: () => {} });
   const netlink = new Netlink({ openRequests: () => ({ port: 7 }) as Requests, openWatch }, () => {});
@@ -122,6 +129,8 @@ it('a watch tells what other programs have changed, and that changes were lost, 
   assert.deepEqual(told, [
     [['p8'], false],
     [[], true],
+    [[], true],
+    [['p9'], true],
   ]);
 });
 
