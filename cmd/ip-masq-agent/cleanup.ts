@@ -1,5 +1,5 @@
 import { type Agent, agentText } from '../../lib/agent/holder.ts';
-import { removeLastValid } from '../../lib/agent/last-valid.ts';
+import { removeKeptConfig } from '../../lib/agent/kept-config.ts';
 import { tryLock } from '../../lib/agent/lock.ts';
 import { describeRemoval, hasFailed, type Removal, removeFromAll } from '../../lib/agent/remove.ts';
 import { type RuleLocation, ruleLocationName } from '../../lib/dataplane/dataplane.ts';
@@ -38,7 +38,7 @@ export async function cleanup({ flags }: Args<typeof CLEANUP_FLAGS>): Promise<nu
       : { places: all, advice: undefined };
   const removals = await removeFromAll(places, retryOptions(flags), isDry);
   const dir = flags['state-dir'];
-  const state = isDry || dir === '' ? undefined : await removeLastValid(dir);
+  const state = isDry || dir === '' ? undefined : await removeKeptConfig(dir);
   const isDone = removals.every((removal) => !hasFailed(removal) && removal.undeletable.length === 0);
   removals.forEach(tell);
   if (state !== undefined) complain(state);

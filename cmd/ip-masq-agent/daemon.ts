@@ -53,7 +53,7 @@ export async function runDaemon(
       if (!stopSignal.aborted) throw error;
       isInterrupted = true;
       // An interrupted operation is not a failure; every other error is logged.
-      if (!(error instanceof Error && error.name === 'AbortError'))
+      if (error !== stopSignal.reason && !(error instanceof Error && error.name === 'AbortError'))
         log.warn(`while stopping: ${failureLines(error)[0]}`);
     });
     if (stopSignal.aborted) await afterStop?.();

@@ -1,30 +1,31 @@
 import { formatRemark } from '../config/problem.ts';
-import type { DataplaneError } from '../dataplane/error.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
 import { addressRemarks } from './address-remarks.ts';
 import { logChange } from './log-changes.ts';
 import { configInTurn } from './next-config.ts';
-import { type FamilySync, familyAfter, outOfSyncAfter, verdictChanges } from './next-state.ts';
-import { missing } from './out-of-sync.ts';
-import { readConfig, restoredConfig } from './reading.ts';
-import { READS_CONFIG, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
+import {
+  blockedText,
+  type FamilySync,
+  familyAfter,
+  type Outcome,
+  outOfSyncAfter,
+  verdictChanges,
+} from './next-state.ts';
+import { foundOutOfSync } from './out-of-sync.ts';
+import { readConfig } from './reading.ts';
+import { pauseAfter, READS_CONFIG, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, retrying } from './retry.ts';
-import type { EarlierConfig, InvalidConfig, ValidConfig } from './state.ts';
-import { chooseDataplane, compile, type Loop, noteBlocked, type Running, retryOptions } from './steps.ts';
-import { Attempts } from './sync.ts';
+import type { InvalidConfig, ValidConfig } from './state.ts';
+import { chooseDataplane, compile, keptConfig, type Loop, type Running } from './steps.ts';
+import { type FamilyChange, trySync } from './sync.ts';
 
 /** What a round has done. */
-export interface Round {
+export interface Round extends Outcome {
   readonly trigger: Trigger;
   /** Why attempts have failed. */
   readonly retries: readonly RetryableError['failure'][];
-  /** What was done in each family; none if there is no valid config yet. */
-  readonly syncs: readonly FamilySync[];
-  /** Whether the kernel was found to hold all policies at the end. */
-  readonly inSync: boolean;
-  /** Why what another program has done keeps the agent from writing. */
-  readonly failure?: DataplaneError;
   /** Milliseconds from `trigger.since` to the end: pauses and waits included. */
   readonly latency: number;
 }
@@ -45,117 +46,143 @@ export async function* rounds(loop: Loop, reasons: Reasons): AsyncGenerator<Roun
 }
 
 async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
-  const { options, agent } = loop;
-  const retries: Round['retries'][number][] = [];
-  const retry = retryOptions(options, agent, loop.notices.log, loop.signal, (failure) =>
-    retries.push(failure),
-  );
+  const { options, agent, notices, signal } = loop;
+  const { syncTimeout: timeoutMs } = options;
+  const retries: RetryableError['failure'][] = [];
+  const onRetry = (error: RetryableError, attempt: number, waited: number): void => {
+    notices.log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
+    retries.push(error.failure);
+    // The other one is of the config files, or of the node's addresses.
+    if (!(error instanceof DataplaneError)) return;
+    const why = `the agent cannot read or write its rules: ${error.message}`;
+    agent.set({ outOfSync: foundOutOfSync(agent.state.outOfSync, why, performance.now() - waited) });
+  };
+  const retry = { timeoutMs, deadline: performance.now() + timeoutMs, signal, onRetry };
   const running = { ...loop, trigger, retry };
   // A round for a change of the node alone does not read the config files: one may be half written.
   if (READS_CONFIG[trigger.reason]) await readConfigFiles(running);
-  if (!agent.state.ownsRules) {
-    await options.takeLock(retry.deadline);
-    agent.set({ ownsRules: true });
-  }
-  const { valid, invalid } = agent.state;
-  if (invalid && valid?.earlier && !options.keepsInvalid) {
-    await restoreRules(running, valid, valid.earlier, invalid);
-    throw invalid.error;
-  }
-  const synced = valid
-    ? await syncInTurn(running, valid).catch((error: unknown) => ({
-        ...NOT_SYNCED,
-        failure: noteBlocked(agent, loop.notices.log, error),
-      }))
-    : NOT_SYNCED;
-  return { trigger, retries, ...synced, latency: performance.now() - trigger.since };
+  await takeLock(running);
+  const startedAt = performance.now();
+  const { valid } = agent.state;
+  const outcome = valid ? await syncInTurn(running, valid).catch(ifBlocked) : NOTHING_DONE;
+  const endedAt = performance.now();
+  const { inSync, blocked } = outcome;
+  const why = blocked && blockedText(blocked);
+  notices.update(
+    'rules',
+    new Map(why === undefined ? [] : [[why, () => notices.log.error(why)]]),
+    'no other program blocks the rules any more',
+  );
+  agent.set({
+    lastRound: { endedAt, pauseEndsAt: endedAt + pauseAfter(endedAt - startedAt, blocked), inSync },
+    outOfSync: outOfSyncAfter(agent.state, outcome, trigger, endedAt),
+  });
+  return { trigger, retries, ...outcome, latency: performance.now() - trigger.since };
 }
 
-const NOT_SYNCED = { syncs: [], inSync: false } as const;
+const NOTHING_DONE: Outcome = { syncs: [], inSync: undefined };
 
-/** Reads the config files. Before this run has read a valid one, the config that an earlier run has kept may be in use. */
-async function readConfigFiles({ options, agent, notices: { log }, retry }: Running): Promise<void> {
+/**
+ * How a round ends that another program's change of the kernel blocks. That mostly passes: the next round, 2 s later, asks again.
+ *
+ * @throws any other failure
+ */
+function ifBlocked(error: unknown): Outcome {
+  if (!(error instanceof DataplaneError) || error.failure !== 'blocked') throw error;
+  return { syncs: [], inSync: false, blocked: error };
+}
+
+async function takeLock({ options, agent, retry }: Running): Promise<void> {
+  if (agent.state.ownsRules) return;
+  await options.takeLock(retry.deadline);
+  agent.set({ ownsRules: true });
+}
+
+/**
+ * Reads the config files. If they are invalid, the last valid config stays in use: before this run has read one, the one that an
+ * earlier run has kept.
+ *
+ * @throws {InvalidConfigError} if an invalid config ends the agent
+ */
+async function readConfigFiles(running: Running): Promise<void> {
+  const { options, agent, notices, retry } = running;
   options.watchDirectory();
-  const before = agent.state.reading;
-  agent.set(await retrying(() => readConfig(options.reader, agent.state, log), retry));
+  const before = agent.state;
+  agent.set(await retrying(() => readConfig(options.reader, before, notices.log), retry));
   const { invalid, reading } = agent.state;
   if (invalid === undefined) return;
-  if (agent.state.valid === undefined) {
-    const earlier = await retrying(() => options.readEarlier(retry), retry);
-    agent.set({ valid: earlier && restoredConfig(earlier, options.reader.config, log) });
-  }
+  if (before.valid === undefined) await useKeptConfig(running, invalid);
+  if (!options.staysWhileInvalid) throw invalid.error;
+  // The same errors are told once.
+  if (reading === before.reading) return;
   const { valid } = agent.state;
-  if (!options.keepsInvalid && valid?.earlier === undefined) throw invalid.error;
-  if (!options.keepsInvalid || reading === before) return;
-  const since = valid?.earlier === undefined ? '' : `, of ${valid.earlier.since},`;
-  const stays = `the last valid config${since} stays in use until it is valid again`;
-  log.error(`${invalid.error.message}; ${valid === undefined ? await options.effectOnNode() : stays}`);
+  const since = valid?.keptSince === undefined ? '' : `, of ${valid.keptSince},`;
+  const stays = `the config that was applied last${since} stays in use until the config files are valid again`;
+  notices.log.error(`${invalid.error.message}; ${valid ? stays : await options.effectOnNode()}`);
+}
+
+/**
+ * Uses the config that an earlier run has kept, if the node has no rules of a family, as after a reboot. If an invalid config ends the
+ * agent, the rules of these families are written before.
+ */
+async function useKeptConfig(running: Running, { error }: InvalidConfig): Promise<void> {
+  const { options, agent, notices, retry } = running;
+  const families = await retrying(() => options.familiesWithoutRules(retry), retry);
+  const kept = families.length > 0 ? await keptConfig(running) : undefined;
+  agent.set({ valid: kept });
+  if (kept === undefined || options.staysWhileInvalid) return;
+  await takeLock(running);
+  const { inSync } = await sync(running, kept, families).catch((failure: unknown) => {
+    notices.log.error(`cannot write the rules of the last valid config: ${errorMessage(failure)}`);
+    return NOTHING_DONE;
+  });
+  if (inSync)
+    error.consequence = `this node had no rules for ${families.join(' and ')}, and now has those of its last valid config, of ${kept.keptSince}`;
 }
 
 /** Syncs the config whose turn it is. */
-async function syncInTurn(running: Running, valid: ValidConfig): Promise<Pick<Round, 'syncs' | 'inSync'>> {
+async function syncInTurn(running: Running, valid: ValidConfig): Promise<Outcome> {
   const config = await retrying(() => configInTurn(running, valid), running.retry);
-  return config ? await sync(running, config, running.options.reader.config.families) : NOT_SYNCED;
-}
-
-/** Before an invalid config ends the agent, what a reboot has taken comes back: the rules of the last valid config. */
-async function restoreRules(
-  running: Running,
-  valid: ValidConfig,
-  { families, since }: EarlierConfig,
-  { error }: InvalidConfig,
-): Promise<void> {
-  const { inSync } = await sync(running, valid, families).catch((failure: unknown) => {
-    running.notices.log.error(`cannot write the rules of the last valid config: ${errorMessage(failure)}`);
-    return NOT_SYNCED;
-  });
-  if (inSync)
-    error.consequence = `this node had no rules for ${families.join(' and ')}, and now has those of its last valid config, of ${since}`;
+  return config ? await sync(running, config, running.options.reader.config.families) : NOTHING_DONE;
 }
 
 /** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */
-async function sync(
-  running: Running,
-  config: ValidConfig,
-  families: readonly Family[],
-): Promise<Pick<Round, 'syncs' | 'inSync'>> {
+async function sync(running: Running, config: ValidConfig, families: readonly Family[]): Promise<Outcome> {
   const { options, agent, notices, trigger, retry } = running;
   const { log } = notices;
   const before = agent.state;
-  const startedAt = performance.now();
-  const attempts = new Attempts({
-    families: before.families,
-    onApply() {
-      agent.set({ outOfSync: missing(agent.state.outOfSync, REPAIR_GOES_ON, performance.now()) });
-    },
-  });
-  const { policies, dataplane, generations } = await retrying(async () => {
+  const changes = new Map<Family, FamilyChange>();
+  const onApply = (): void =>
+    agent.set({ outOfSync: foundOutOfSync(agent.state.outOfSync, REPAIR_GOES_ON, performance.now()) });
+  const { policies, dataplane, observations } = await retrying(async () => {
     const policies = compile(options, agent, config, families);
     notices.warn(
       'node addresses',
       addressRemarks(policies).map((one) => formatRemark(one)),
     );
     const dataplane = await chooseDataplane(options, agent, log);
-    return { policies, dataplane, generations: await attempts.attempt(dataplane, policies) };
+    const attempt = { before: before.families, changes, onApply };
+    return { policies, dataplane, observations: await trySync(dataplane, policies, attempt) };
   }, retry);
 
-  const [endedAt, inSync] = [performance.now(), generations !== undefined];
+  const inSync = observations?.every(({ plan }) => plan === undefined) ?? false;
   const after = new Map(before.families);
-  const syncs = policies.map((policy): FamilySync => {
+  const syncs = policies.map((policy, index): FamilySync => {
     const { family } = policy;
-    const change = attempts.changes.get(family);
+    const change = changes.get(family);
+    const found = observations?.[index];
+    const holds = found !== undefined && found.plan === undefined;
     const verdicts = change && verdictChanges(change, policy, dataplane, before);
     const done = { family, found: change?.plan.found, verdicts, drifted: change?.drifted ?? false };
     if (change && verdicts) logChange(log, { ...change, verdicts, inSync, trigger });
     else log.debug({ family, reason: trigger.reason }, 'nothing to change');
-    for (const text of attempts.undeletable.get(family) ?? []) log.warn({ family }, text);
-    const applied = { policy, dataplane, generation: generations?.get(family) };
-    after.set(family, familyAfter(after.get(family), applied, done, inSync, trigger));
+    if (changes.size > 0)
+      for (const text of found?.observed.describeUndeletable(policy) ?? []) log.warn({ family }, text);
+    const applied = { policy, dataplane, generation: holds ? found.observed.generation : undefined };
+    if (change || holds) after.set(family, familyAfter(after.get(family), applied, done, holds));
     return done;
   });
-  const lastRound = { endedAt, worked: endedAt - startedAt, inSync };
-  const outOfSync = outOfSyncAfter(agent.state, lastRound, syncs, trigger);
-  agent.set({ families: after, lastRound, outOfSync });
+  agent.set({ families: after });
   return { syncs, inSync };
 }
 

@@ -3,11 +3,9 @@ import { ageOf } from '../config/read.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
-import { present } from './out-of-sync.ts';
-import { restoredConfig } from './reading.ts';
 import { dueAt } from './rollout.ts';
 import { clockTime, type ValidConfig } from './state.ts';
-import { chooseDataplane, policiesOf, type Running } from './steps.ts';
+import { chooseDataplane, keptConfig, policiesOf, type Running } from './steps.ts';
 import { all } from './sync.ts';
 
 /**
@@ -20,18 +18,25 @@ export async function configInTurn(running: Running, valid: ValidConfig): Promis
   const { options, agent, notices, trigger } = running;
   const { inUse, pending, invalid, readAt } = agent.state;
   if (options.rollout.windowMs === 0 || valid === inUse) return valid;
-  if (invalid !== undefined && valid.earlier === undefined) return await configWhileInvalid(running, valid);
+  if (invalid !== undefined && valid.keptSince === undefined) return await configWhileInvalid(running, valid);
   const hash = configHash(valid.config);
+  // Kept also if this round is blocked.
+  if (trigger.reason === 'signal') agent.set({ pending: { hash, dueAt: performance.now() } });
   const policies = policiesOf(options, valid);
-  const changesTo = await changesNow(running);
+  const changesTo = await changesFromNow(running);
   const changes = changesTo(policies);
   const kept = inUse === undefined && pending === undefined ? await keptConfig(running) : undefined;
   const goesBack = wasApplied(running, kept, hash, policies);
   const since = inUse === undefined ? readAt - ageOf(options.reader.configDir, valid.configFiles) : readAt;
-  const at = dueAt(pending?.dueAt, { hash, changes, goesBack, since }, performance.now(), options.rollout);
+  const at = dueAt(
+    agent.state.pending?.dueAt,
+    { hash, changes, goesBack, since },
+    performance.now(),
+    options.rollout,
+  );
   if (pending !== undefined && pending.hash !== hash)
     notices.log.info(`config ${pending.hash} is no longer pending: the config files have another config now`);
-  if (at === undefined || trigger.reason === 'signal') {
+  if (at === undefined) {
     // What was left is perhaps the mistake: to come to it again is a change like any other.
     const before = changes.some(isChange) ? { configBefore: goesBack ? undefined : inUse } : {};
     agent.set({ pending: undefined, ...before });
@@ -56,7 +61,7 @@ async function configWhileInvalid(running: Running, valid: ValidConfig): Promise
     notices.log.info(`config ${pending.hash} is no longer pending: the config files have errors`);
   agent.set({ pending: undefined });
   if (inUse !== undefined) return inUse;
-  const changesTo = await changesNow(running);
+  const changesTo = await changesFromNow(running);
   return changesTo(policiesOf(options, valid)).some(({ hadNoEffect }) => hadNoEffect) ? valid : undefined;
 }
 
@@ -75,31 +80,28 @@ function wasApplied(
 
 type Change = VerdictChanges & { readonly family: Family };
 
-/** A function that tells what policies change for the config in use or, at a start, for the rules that the kernel holds. */
-async function changesNow({ options, agent, notices }: Running) {
+/**
+ * Compares policies with the config in use or, at a start, with the rules that the kernel holds.
+ *
+ * @throws {DataplaneError} also if another program blocks the rules: what they do is unknown then
+ */
+async function changesFromNow({
+  options,
+  agent,
+  notices,
+}: Running): Promise<(after: readonly Policy[]) => readonly Change[]> {
   const { inUse, policies: before } = agent.state;
-  if (inUse !== undefined) return (after: readonly Policy[]) => changesBetween(before, after);
-  const beganAt = performance.now();
+  if (inUse !== undefined) return (after) => changesBetween(before, after);
   const dataplane = await chooseDataplane(options, agent, notices.log);
-  const observed = await all(options.reader.config.families.map((one) => dataplane.observe(one)));
-  const endedAt = performance.now();
-  agent.set({
-    lastRound: { endedAt, worked: endedAt - beganAt, inSync: true },
-    outOfSync: present(agent.state.outOfSync, undefined, endedAt),
-  });
-  const held = observed.map((one) => one.verdicts());
-  return (after: readonly Policy[]): readonly Change[] =>
+  const { families } = options.reader.config;
+  const held = await all(families.map(async (family) => [family, await dataplane.observe(family)] as const));
+  const observed = new Map(held);
+  return (after) =>
     after.flatMap((policy) => {
-      const { family } = policy;
-      const verdicts = held.find((one) => one.family === family);
-      return verdicts ? [{ family, ...describeKernelChange(verdicts, policy) }] : [];
+      const rules = observed.get(policy.family);
+      rules?.plan(policy);
+      return rules ? [{ family: policy.family, ...describeKernelChange(rules.verdicts(), policy) }] : [];
     });
-}
-
-/** The config that an earlier run has kept. */
-async function keptConfig({ options, notices }: Running): Promise<ValidConfig | undefined> {
-  const earlier = await options.readKept();
-  return earlier && restoredConfig(earlier, options.reader.config, notices.log);
 }
 
 function changesBetween(before: readonly Policy[], after: readonly Policy[]): readonly Change[] {

@@ -1,17 +1,18 @@
 import type { Dataplane, DifferenceKind } from '../dataplane/dataplane.ts';
+import type { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import { programs } from '../text/programs.ts';
-import { missing, present } from './out-of-sync.ts';
+import { foundInSync, foundOutOfSync } from './out-of-sync.ts';
 import type { Trigger } from './reasons.ts';
-import type { FamilyState, LastRound, State } from './state.ts';
+import type { FamilyState, State } from './state.ts';
 import type { FamilyChange } from './sync.ts';
 
 /** What a round has done in a family. */
 export interface FamilySync {
   readonly family: Family;
-  /** How the kernel differed; undefined if it did not. */
+  /** How the kernel differed; undefined if nothing was written. */
   readonly found: readonly DifferenceKind[] | undefined;
   /** What the change does to packets; undefined if nothing was written. */
   readonly verdicts: VerdictChanges | undefined;
@@ -19,21 +20,35 @@ export interface FamilySync {
   readonly drifted: boolean;
 }
 
-/** What the agent knows of a family after a round. */
+/** How a round has ended. */
+export interface Outcome {
+  /** What was done in each family; none if the round has compared none. */
+  readonly syncs: readonly FamilySync[];
+  /** Whether the kernel was found to hold all policies at the end; undefined if that was not compared, because no config is in use. */
+  readonly inSync: boolean | undefined;
+  /** Why the agent could not write: what another program has done. */
+  readonly blocked?: DataplaneError;
+}
+
+/**
+ * What the agent knows of a family after a round that has written its policy, or has found it in the kernel.
+ *
+ * @param applied has the generation in which the kernel held it at the end
+ */
 export function familyAfter(
   before: FamilyState | undefined,
   applied: Pick<FamilyState, 'policy' | 'dataplane' | 'generation'>,
-  sync: FamilySync,
+  { found }: FamilySync,
   inSync: boolean,
-  trigger: Trigger,
 ): FamilyState {
-  const known = { ...NEVER_SYNCED, ...before, ...applied };
-  return inSync && isSync(sync, trigger) ? { ...known, ...timesAfter(known, sync) } : known;
-}
-
-/** Whether it counts as a sync. An event of the kernel after which nothing differs does not. */
-export function isSync({ found }: FamilySync, { reason }: Trigger): boolean {
-  return found !== undefined || reason !== 'kernel';
+  const now = Date.now();
+  return {
+    ...NEVER_SYNCED,
+    ...before,
+    ...applied,
+    ...(inSync && { syncedAt: performance.now(), lastSync: now }),
+    ...(found && { lastChange: now, lastFound: found }),
+  };
 }
 
 const NEVER_SYNCED = {
@@ -43,26 +58,19 @@ const NEVER_SYNCED = {
   lastFound: [],
 };
 
-/** What a sync that has ended in sync says of a family. */
-function timesAfter(known: FamilyState, { found }: FamilySync): Partial<FamilyState> {
-  const now = Date.now();
-  return {
-    syncedAt: performance.now(),
-    lastSync: now,
-    lastChange: found === undefined ? known.lastChange : now,
-    lastFound: found ?? known.lastFound,
-  };
-}
-
 export function outOfSyncAfter(
   { outOfSync }: State,
-  { endedAt, inSync }: LastRound,
-  syncs: readonly FamilySync[],
+  { syncs, inSync, blocked }: Outcome,
   { by }: Trigger,
+  endedAt: number,
 ): State['outOfSync'] {
-  const why = `${programs(by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
-  if (!inSync) return missing(outOfSync, why, endedAt);
-  return present(outOfSync, syncs.some(({ drifted }) => drifted) ? why : undefined, endedAt);
+  const again = `${programs(by)} changes the agent's rules again and again; find the program, or the second agent, that writes them`;
+  if (inSync === false) return foundOutOfSync(outOfSync, blocked ? blockedText(blocked) : again, endedAt);
+  return foundInSync(outOfSync, syncs.some(({ drifted }) => drifted) ? again : undefined, endedAt);
+}
+
+export function blockedText({ message, remedy }: DataplaneError): string {
+  return `${message}; the rules stay as they are; ${remedy}`;
 }
 
 /** What a change does to packets. What this process applied is known, unless another program has changed it. */

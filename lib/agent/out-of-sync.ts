@@ -17,7 +17,7 @@ export const CALM: OutOfSync = {
 };
 
 /** The kernel does not hold the policies, or that cannot be told. */
-export function missing(before: OutOfSync, why: string, at: number): OutOfSync {
+export function foundOutOfSync(before: OutOfSync, why: string, at: number): OutOfSync {
   const isNew = at - (before.endedAt ?? at) >= PATIENCE_MS;
   return { beganAt: isNew ? at : Math.min(before.beganAt, at), endedAt: undefined, why };
 }
@@ -27,8 +27,8 @@ export function missing(before: OutOfSync, why: string, at: number): OutOfSync {
  *
  * @param why what had changed the rules; undefined if nothing had
  */
-export function present(before: OutOfSync, why: string | undefined, at: number): OutOfSync {
-  const { beganAt, endedAt = at, ...more } = why === undefined ? before : missing(before, why, at);
+export function foundInSync(before: OutOfSync, why: string | undefined, at: number): OutOfSync {
+  const { beganAt, endedAt = at, ...more } = why === undefined ? before : foundOutOfSync(before, why, at);
   const isForgotten = why === undefined && at - beganAt < PATIENCE_MS;
   return { ...more, beganAt: isForgotten ? Number.POSITIVE_INFINITY : beganAt, endedAt };
 }

@@ -1,12 +1,11 @@
 import type { ConfigOptions } from '../config/config.ts';
 import { byteOrder, type ConfigFile, vanishedText } from '../config/config-file.ts';
 import { InvalidConfigError } from '../config/invalid-config.ts';
-import { emptyFilesOf, type LoadedConfig, loadConfig, mergeConfigFiles } from '../config/load.ts';
-import { formatProblem } from '../config/problem.ts';
+import { emptyFilesOf, type LoadedConfig, loadConfig } from '../config/load.ts';
 import type { Logger } from '../log/log.ts';
 import { printable } from '../text/escape.ts';
 import { logConfig } from './log-changes.ts';
-import { type ConfigState, clockTime, type EarlierConfig, type ValidConfig } from './state.ts';
+import { type ConfigState, clockTime, type ValidConfig } from './state.ts';
 
 export interface ReaderOptions {
   readonly configDir: string;
@@ -26,7 +25,7 @@ export async function readConfig(
   const readAt = performance.now();
   let { vanished } = before;
   // After a restart, what is not there is not there.
-  const own = before.valid?.earlier === undefined ? before.valid : undefined;
+  const own = before.valid?.keptSince === undefined ? before.valid : undefined;
   const reading = await loadConfig(configDir, options, before.reading, (found) => {
     const gone = filesBesides(found, own, options.requiredFiles);
     vanished = missed(gone, found, before.vanished, graceMs, log);
@@ -44,7 +43,7 @@ export async function readConfig(
   for (const { name: file } of filesBesides(reading.configFiles, own, []))
     log.warn(
       { file },
-      `${printable(file)} is gone since the last reading, and what it said no longer applies; if this is not intended, restore the ConfigMap or its key`,
+      `${printable(file)} is gone since the last reading: the config is now read without it; if this is not intended, restore the ConfigMap or its key`,
     );
   const names = new Set(reading.configFiles.map(({ name }) => name));
   vanished = new Map([...vanished].filter(([name]) => names.has(name)));
@@ -87,20 +86,4 @@ function missed(
         `${printable(vanishedText(file, clockTime(end)))}, or until the agent restarts (--vanished-grace): restore its ConfigMap or key; if you no longer need it, put a file in its place that contains only {}`,
       );
   return new Map(gone.map(({ name }) => [name, before.get(name) ?? end]));
-}
-
-/** The config that an earlier run has kept; undefined if it is not valid with these flags. */
-export function restoredConfig(
-  earlier: EarlierConfig,
-  options: ConfigOptions,
-  log: Logger,
-): ValidConfig | undefined {
-  const { configFiles, since } = earlier;
-  const { config, ...merged } = mergeConfigFiles(configFiles, options);
-  if (config !== undefined)
-    return { ...merged, config, earlier, configFiles, readProblems: [], projected: false };
-  const [first] = merged.problems;
-  const text = first === undefined ? '' : formatProblem(first);
-  log.warn(`the last valid config, of ${since}, is not valid with these flags: ${text}`);
-  return undefined;
 }

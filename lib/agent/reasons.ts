@@ -40,9 +40,9 @@ export interface Schedule {
   /** When the pause after the last round ends; changes of the kernel and of the node's addresses wait for it. */
   readonly pauseEndsAt: number;
   /** When the last round has ended without the kernel in sync; undefined if it is, or may be. */
-  readonly outOfSyncAt?: number | undefined;
-  /** The generations of nf_tables that the last round has found in sync. */
-  readonly covered?: ReadonlyMap<Family, number | undefined>;
+  readonly outOfSyncAt: number | undefined;
+  /** The generations of nf_tables in which the last round has found the families in sync. */
+  readonly covered: ReadonlyMap<Family, number | undefined>;
 }
 
 /**
@@ -55,17 +55,20 @@ const LONGEST_PAUSE_MS = 2_000;
 /** Many programs may act before there is a round: those of so many changes are named. */
 const MOST_NAMED = 8;
 
+/** Milliseconds of the pause after a round that has worked for so long, or was blocked. */
+export function pauseAfter(worked: number, blocked: object | undefined): number {
+  return blocked === undefined ? Math.min(PAUSE_TIMES * worked, LONGEST_PAUSE_MS) : LONGEST_PAUSE_MS;
+}
+
 export function scheduleOf(state: State, resyncInterval: number): Schedule {
-  const { lastRound, families } = state;
-  const { endedAt = Number.NEGATIVE_INFINITY, worked = 0, inSync = true } = lastRound ?? {};
-  const pauseEndsAt = endedAt + Math.min(PAUSE_TIMES * worked, LONGEST_PAUSE_MS);
+  const { endedAt, pauseEndsAt = Number.NEGATIVE_INFINITY, inSync } = state.lastRound ?? {};
   const pendingAt = state.pending?.dueAt ?? Number.POSITIVE_INFINITY;
   return {
     resyncAt: Math.min(resyncAt(state, resyncInterval), Math.max(pendingAt, pauseEndsAt)),
     pauseEndsAt,
     // Nobody may tell of the change that the round has met.
-    outOfSyncAt: inSync ? undefined : endedAt,
-    covered: new Map(Array.from(families, ([family, { generation }]) => [family, generation])),
+    outOfSyncAt: inSync === false ? endedAt : undefined,
+    covered: new Map(Array.from(state.families, ([family, { generation }]) => [family, generation])),
   };
 }
 
@@ -152,7 +155,7 @@ export class Reasons {
   /** The changes that no round has covered. */
   #uncovered({ covered }: Schedule): readonly Change[] {
     return [...this.#changes.values()].filter(({ family, id }) => {
-      const last = covered?.get(family);
+      const last = covered.get(family);
       // Generations have 32 bits, and begin again at 0.
       return last === undefined || ((id - last) | 0) > 0;
     });

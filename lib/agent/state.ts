@@ -20,21 +20,21 @@ export interface State extends ConfigState {
   readonly netlink: 'works' | 'fails' | undefined;
   /** Where the rules are kept; undefined before that is decided. */
   readonly dataplane: Dataplane | undefined;
-  /** The policies of the families that the agent keeps, and the config that they are compiled from; none before there is one. */
+  /** The policies of the families that the agent keeps; none before a config is in use. */
   readonly policies: readonly Policy[];
+  /** The config that they are compiled from: what the loop brings into the kernel, and has perhaps not written yet. */
   readonly inUse: ValidConfig | undefined;
   /** The valid config, if it is not in use yet: it waits for this node's time in the rollout window. */
   readonly pending: { readonly hash: string; readonly dueAt: number } | undefined;
   /** The config that was in use before the last change of verdicts, if that did not go back itself; for the rollout window. */
   readonly configBefore: ValidConfig | undefined;
-  /** What the last round has compared with the kernel, by family. */
+  /** What this process has written to the kernel, or found there, by family. */
   readonly families: ReadonlyMap<Family, FamilyState>;
-  /** The last round that has tried to sync, or has read the rules while a change waits. */
   readonly lastRound: LastRound | undefined;
   /** For how long the kernel has not held the policies. */
   readonly outOfSync: OutOfSync;
-  /** Whether the state directory holds the config in use; undefined if there is no such directory. */
-  readonly isConfigKept: boolean | undefined;
+  /** The config files that the state directory holds, as far as is known; undefined if there is no such directory. */
+  readonly keptFiles: readonly ConfigFile[] | undefined;
   /** The last reading of connection tracking; undefined if there is none, or it has failed. */
   readonly flows: FlowsReading | undefined;
   /** Routes to pods that the policies masquerade, by family; undefined if they cannot be read. */
@@ -56,17 +56,8 @@ export interface ConfigState {
 
 export interface ValidConfig extends LoadedConfig {
   readonly config: MergedConfig;
-  /** Undefined if this run has read it. */
-  readonly earlier?: EarlierConfig;
-}
-
-/** The last valid config of an earlier run of the agent on this node. */
-export interface EarlierConfig {
-  readonly configFiles: readonly ConfigFile[];
-  /** When it was written, as in RFC 3339. */
-  readonly since: string;
-  /** The families of which this node certainly has no rules. */
-  readonly families: readonly Family[];
+  /** When an earlier run has kept it, as in RFC 3339; absent if this run has read it. */
+  readonly keptSince?: string;
 }
 
 export interface InvalidConfig {
@@ -75,12 +66,12 @@ export interface InvalidConfig {
   readonly since: number;
 }
 
-export interface LastRound {
+interface LastRound {
   readonly endedAt: number;
-  /** Milliseconds from compile to the last observation, which set the pause before the next round. */
-  readonly worked: number;
-  /** Whether the kernel was found to hold all policies at the end. */
-  readonly inSync: boolean;
+  /** Changes of the kernel and of the node's addresses wait until then. */
+  readonly pauseEndsAt: number;
+  /** Whether the kernel was found to hold all policies at the end; undefined if that was not compared, because no config is in use. */
+  readonly inSync: boolean | undefined;
 }
 
 export interface FamilyState {
@@ -131,7 +122,7 @@ const NOTHING: State = {
   families: new Map(),
   lastRound: undefined,
   outOfSync: CALM,
-  isConfigKept: undefined,
+  keptFiles: undefined,
   flows: undefined,
   podRoutes: undefined,
 };

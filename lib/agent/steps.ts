@@ -1,5 +1,6 @@
+import { mergeConfigFiles } from '../config/load.ts';
+import { formatProblem } from '../config/problem.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
-import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import type { Notices } from '../log/notices.ts';
 import {
@@ -9,12 +10,12 @@ import {
   type OwnAddress,
   type Policy,
 } from '../policy/policy.ts';
-import { missing } from './out-of-sync.ts';
+import type { KeptConfig } from './kept-config.ts';
 import type { ReaderOptions } from './reading.ts';
 import type { Trigger } from './reasons.ts';
-import type { RetryableError, RetryOptions } from './retry.ts';
+import { type RetryOptions, retrying } from './retry.ts';
 import type { Rollout } from './rollout.ts';
-import type { EarlierConfig, Knowledge, ValidConfig } from './state.ts';
+import type { Knowledge, ValidConfig } from './state.ts';
 
 /** What the loop works with. */
 export interface Loop {
@@ -36,15 +37,15 @@ export interface AgentOptions {
   readonly reader: ReaderOptions;
   /** Milliseconds that a round may take: until then, a busy kernel is asked again. */
   readonly syncTimeout: number;
-  /** Whether an invalid config does not end the agent. */
-  readonly keepsInvalid: boolean;
+  /** Whether the agent goes on while the config is invalid. */
+  readonly staysWhileInvalid: boolean;
   readonly rollout: Rollout;
   /** Watches the config directory, unless that is done. */
   readonly watchDirectory: () => void;
-  /** The config that an earlier run has kept, if the node has no rules of a family; used until this run reads a valid one. */
-  readonly readEarlier: (retry: RetryOptions) => Promise<EarlierConfig | undefined>;
-  /** The config that an earlier run has kept, whatever rules the node has. */
-  readonly readKept: () => Promise<EarlierConfig | undefined>;
+  /** The families of which this node certainly has no rules; none if no run keeps its config. */
+  readonly familiesWithoutRules: (retry: RetryOptions) => Promise<readonly Family[]>;
+  /** The config that an earlier run has kept; undefined if there is none that can be used. */
+  readonly readKept: () => Promise<KeptConfig | undefined>;
   /** What an invalid config means for a node for which there is no valid one, as a clause. */
   readonly effectOnNode: () => Promise<string>;
   /**
@@ -98,45 +99,18 @@ export async function chooseDataplane(
   return dataplane;
 }
 
-/** As if the round had worked for so long: the pause after it is ten times as long. */
-const BLOCKED_MS = 200;
-
-/**
- * Takes note that another program's change of the kernel blocks the rules. That mostly passes: the next round, 2 s later, asks again.
- *
- * @throws any other failure
- */
-export function noteBlocked(agent: Knowledge, log: Logger, failure: unknown): DataplaneError {
-  if (!(failure instanceof DataplaneError) || failure.failure !== 'blocked') throw failure;
-  const why = `${failure.message}; the rules stay as they are; ${failure.remedy}`;
-  if (agent.state.outOfSync.why !== why) log.error(why);
-  const endedAt = performance.now();
-  agent.set({
-    lastRound: { endedAt, worked: BLOCKED_MS, inSync: false },
-    outOfSync: missing(agent.state.outOfSync, why, endedAt),
-  });
-  return failure;
-}
-
-/** How a round waits for a busy kernel, until its deadline. */
-export function retryOptions(
-  { syncTimeout: timeoutMs }: AgentOptions,
-  agent: Knowledge,
-  log: Logger,
-  signal: AbortSignal,
-  count: (failure: RetryableError['failure']) => void,
-): RetryOptions & { readonly deadline: number } {
-  return {
-    timeoutMs,
-    deadline: performance.now() + timeoutMs,
-    signal,
-    onRetry(error, attempt, waited) {
-      log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
-      count(error.failure);
-      // The other one is of the config files, or of the node's addresses.
-      if (!(error instanceof DataplaneError)) return;
-      const why = `the agent cannot read or write its rules: ${error.message}`;
-      agent.set({ outOfSync: missing(agent.state.outOfSync, why, performance.now() - waited) });
-    },
-  };
+/** The config that an earlier run has kept; undefined if there is none, or it is not valid with these flags. */
+export async function keptConfig({ options, notices, retry }: Running): Promise<ValidConfig | undefined> {
+  const kept = await retrying(options.readKept, retry);
+  if (kept === undefined) return undefined;
+  const { configFiles, since } = kept;
+  const { config, ...merged } = mergeConfigFiles(configFiles, options.reader.config);
+  if (config !== undefined)
+    return { ...merged, config, configFiles, keptSince: since, readProblems: [], projected: false };
+  const [first] = merged.problems;
+  const text = first === undefined ? '' : formatProblem(first);
+  notices.warn('last valid config', [
+    `the last valid config, of ${since}, is not valid with these flags: ${text}`,
+  ]);
+  return undefined;
 }

@@ -3,7 +3,7 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Family, Policy } from '../policy/policy.ts';
 import type { FamilyState } from './state.ts';
 
-/** What a round changes in one family. */
+/** What a round has changed in one family. */
 export interface FamilyChange {
   readonly plan: Plan;
   /** Whether the kernel no longer held what this process applied last. */
@@ -12,91 +12,74 @@ export interface FamilyChange {
   readonly observed: Observed;
 }
 
-interface AttemptOptions {
-  /** What this process has applied before. */
-  readonly families: ReadonlyMap<Family, FamilyState>;
+/** A family as it was read, and the plan after which the kernel holds its policy; undefined if it does. */
+interface Observation {
+  readonly policy: Policy;
+  readonly observed: Observed;
+  readonly plan: Plan | undefined;
+}
+
+export interface SyncOptions {
+  /** What this process has applied before this round. */
+  readonly before: ReadonlyMap<Family, FamilyState>;
+  /** Takes the first change of each family that was written, also of an attempt that fails. */
+  readonly changes: Map<Family, FamilyChange>;
+  /** Called before anything is written. */
   readonly onApply: () => void;
 }
 
-/** The attempts of one round to bring the policies into the kernel, and what they have changed. */
-export class Attempts {
-  /** The first change of each family that differed. */
-  readonly changes = new Map<Family, FamilyChange>();
-  /** What could not be deleted after a change, in words. */
-  readonly undeletable = new Map<Family, readonly string[]>();
-  readonly #options: AttemptOptions;
-
-  constructor(options: AttemptOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Observes and plans all families, applies all plans, and observes again. If a family cannot be read, nothing is written.
-   *
-   * @returns the generation of each family in which the kernel was found to hold its policy. Undefined if it does not hold one:
-   * another program changes the same rules
-   * @throws {DataplaneError} another attempt may succeed, if it is retryable
-   */
-  async attempt(
-    dataplane: Dataplane,
-    policies: readonly Policy[],
-  ): Promise<ReadonlyMap<Family, number | undefined> | undefined> {
-    return await this.#attempt(dataplane, policies).catch((error: unknown) => {
-      // What this round has written is told first. The next round says what blocks it.
-      if (this.changes.size > 0 && error instanceof DataplaneError && error.failure === 'blocked')
-        return undefined;
-      throw error;
-    });
-  }
-
-  async #attempt(
-    dataplane: Dataplane,
-    policies: readonly Policy[],
-  ): Promise<ReadonlyMap<Family, number | undefined> | undefined> {
-    let observations = await this.#observe(dataplane, policies);
-    const planned = observations.flatMap((one) => this.#changeOf(one, dataplane) ?? []);
-    if (planned.length > 0) {
-      await all(planned.map((change) => this.#apply(change)));
-      observations = await this.#observe(dataplane, policies);
-      for (const { family, policy, observed } of observations)
-        this.undeletable.set(family, observed.describeUndeletable(policy));
-    }
-    if (observations.some(({ plan }) => plan !== undefined)) return undefined;
-    return new Map(observations.map(({ family, observed: { generation } }) => [family, generation] as const));
-  }
-
-  #observe(dataplane: Dataplane, policies: readonly Policy[]) {
-    return all(
-      policies.map(async (policy) => {
-        const { family } = policy;
-        const observed = await dataplane.observe(family);
-        return { family, policy, observed, plan: observed.plan(policy) };
+/**
+ * Tries to bring the policies into the kernel: observes and plans all families, applies all plans, and observes again. If a family
+ * cannot be read, nothing is written.
+ *
+ * @returns how the kernel was found at the end, by policy. If a plan is left, another program changes the same rules. Undefined if one
+ * blocks the rules since they were written: what this round has written is told first, and the next round says what blocks it
+ * @throws {DataplaneError} another attempt may succeed, if it is retryable
+ */
+export async function trySync(
+  dataplane: Dataplane,
+  policies: readonly Policy[],
+  options: SyncOptions,
+): Promise<readonly Observation[] | undefined> {
+  const { before, changes, onApply } = options;
+  try {
+    const observations = await observeAll(dataplane, policies);
+    const planned = observations.flatMap((one) => changeOf(one, dataplane, before) ?? []);
+    if (planned.length === 0) return observations;
+    onApply();
+    await all(
+      planned.map(async (change) => {
+        const { family } = change.plan;
+        await change.plan.apply();
+        if (!changes.has(family)) changes.set(family, change);
       }),
     );
+    return await observeAll(dataplane, policies);
+  } catch (error) {
+    if (changes.size > 0 && error instanceof DataplaneError && error.failure === 'blocked') return undefined;
+    throw error;
   }
+}
 
-  #changeOf(
-    { policy, observed, plan }: { policy: Policy; observed: Observed; plan: Plan | undefined },
-    dataplane: Dataplane,
-  ): FamilyChange | undefined {
-    if (plan === undefined) return undefined;
-    const last = this.#applied(policy.family, dataplane);
-    const drifted = last !== undefined && (last === policy || observed.plan(last) !== undefined);
-    return { plan, observed, drifted };
-  }
+function observeAll(dataplane: Dataplane, policies: readonly Policy[]): Promise<readonly Observation[]> {
+  return all(
+    policies.map(async (policy) => {
+      const observed = await dataplane.observe(policy.family);
+      return { policy, observed, plan: observed.plan(policy) };
+    }),
+  );
+}
 
-  async #apply(change: FamilyChange): Promise<void> {
-    const { plan } = change;
-    if (!this.changes.has(plan.family)) this.changes.set(plan.family, change);
-    this.#options.onApply();
-    await plan.apply();
-  }
-
-  /** The policy that this process has applied last in this dataplane. */
-  #applied(family: Family, dataplane: Dataplane): Policy | undefined {
-    const known = this.#options.families.get(family);
-    return known?.dataplane === dataplane ? known.policy : undefined;
-  }
+function changeOf(
+  { policy, observed, plan }: Observation,
+  dataplane: Dataplane,
+  before: SyncOptions['before'],
+): FamilyChange | undefined {
+  if (plan === undefined) return undefined;
+  const known = before.get(policy.family);
+  const last = known?.dataplane === dataplane ? known.policy : undefined;
+  const drifted = last !== undefined && (last === policy || observed.plan(last) !== undefined);
+  return { plan, observed, drifted };
 }
 
 /** Waits until all have ended, so that none of them runs at the same time as the next attempt. */

@@ -74,7 +74,7 @@ export function watchAddresses(
   reasons: Pick<Reasons, 'add'>,
   notices: Notices,
   signal: AbortSignal,
-  open: WatchOptions<unknown>['open'] = openAddressWatch,
+  how: Pick<WatchOptions<unknown>, 'open' | 'againMs'> = { open: openAddressWatch },
 ): Promise<void> {
   let pause = PAUSE_MS;
   const check = (): void => {
@@ -83,18 +83,23 @@ export function watchAddresses(
     pause = Math.min(PAUSE_MS + PAUSE_TIMES * (performance.now() - begin), LONGEST_PAUSE_MS);
   };
   return keepWatching({
-    open,
-    onStart: check,
+    ...how,
+    onStart: () => {
+      notices.warn(TOPIC, [], "watching the node's addresses again");
+      check();
+    },
     onEvent: async () => {
       await delay(pause, undefined, { signal });
       check();
     },
     onFailure: (error) => {
       if (!(error instanceof NetlinkError)) throw error;
-      const text = `cannot watch the node's addresses, so changes wait for the resync: ${error.message}`;
-      notices.warn('watch of addresses', [text]);
+      const text = `cannot watch the node's addresses, so changes wait for the resync or for the next attempt in ${AGAIN_MS / 1_000} s: ${error.message}`;
+      notices.warn(TOPIC, [text]);
       return true;
     },
     signal,
   });
 }
+
+const TOPIC = 'watch of addresses';

@@ -1,5 +1,5 @@
 import type { Round } from '../agent/loop.ts';
-import { type FamilySync, isSync } from '../agent/next-state.ts';
+import type { FamilySync } from '../agent/next-state.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
@@ -7,21 +7,24 @@ import type { Metrics } from './metrics.ts';
 
 /** Adds what a round has done to the counters. Those that begin with zero are there at once, or rate() misses the first event. */
 export function countRound(metrics: Metrics, round: Round): void {
-  const { retries, syncs, trigger, inSync } = round;
+  const { retries, syncs } = round;
   for (const reason of ['busy', 'raced', 'exhausted'] as const)
     metrics.add('sync_retries_total', { reason }, retries.filter((failure) => failure === reason).length);
   for (const sync of syncs) {
     beginAtZero(metrics, sync.family);
-    if (inSync && isSync(sync, trigger)) countSync(metrics, sync, round);
+    countSync(metrics, sync, round);
   }
 }
 
 function countSync(
   metrics: Metrics,
   { family, found, drifted }: FamilySync,
-  { trigger, latency }: Round,
+  { trigger, inSync, latency }: Round,
 ): void {
+  // An event of the kernel after which nothing differs is no sync.
+  if (found === undefined && (!inSync || trigger.reason === 'kernel')) return;
   metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
+  if (!inSync) return;
   metrics.observe('sync_duration_seconds', { family }, latency / 1000);
   if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, latency / 1000);
   if (drifted) metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });

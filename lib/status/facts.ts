@@ -10,7 +10,7 @@ import { type About, hashOf } from './status-json.ts';
 /** Sets the metrics that are facts, as the state says them now. What it does not say has no value. */
 export function setFacts(metrics: Metrics, state: State, about: About): void {
   const { version, commit, nodejs } = about.build;
-  const { dataplane, netlink, isConfigKept } = state;
+  const { dataplane, netlink, inUse, keptFiles } = state;
   const labels = {
     version,
     commit,
@@ -22,7 +22,7 @@ export function setFacts(metrics: Metrics, state: State, about: About): void {
   // In the search for the mode, netlink may have been asked.
   const usesNetlink = netlink !== undefined && dataplane?.iptables?.mode !== 'legacy';
   metrics.setOnly('netlink_active', usesNetlink ? netlink === 'works' : undefined);
-  metrics.setOnly('last_valid_config_kept', isConfigKept);
+  metrics.setOnly('last_valid_config_kept', keptFiles && keptFiles === inUse?.configFiles);
   setConfig(metrics, state);
   setKernel(metrics, state);
   setFlows(metrics, state);

@@ -28,7 +28,7 @@ export const METRICS = {
   ),
   syncs_total: counter(
     ['family', 'result'],
-    'Syncs by result: changed or unchanged. A failed sync is not counted: the agent ends, or it tries again and ip_masq_agent_rules_out_of_sync becomes 1.',
+    'Syncs by result: changed or unchanged. A sync that fails before it changes anything is not counted: the agent ends, or it tries again and ip_masq_agent_rules_out_of_sync becomes 1.',
   ),
   sync_duration_seconds: histogram(
     ['family'],

@@ -121,7 +121,7 @@ export function stateLines(state: AgentState): readonly string[] {
   const { version, dataplane, hash, configFiles, vanished, pending, invalid, keeps, inSync, reasons } = state;
   const names = truncatedText(configFiles, SHOWN_FILES, String) || 'no config file: the defaults apply';
   const rules = inSync ? 'in sync' : `not in sync: ${reasons.join('; ')}`;
-  const kept = keeps === 'config' ? '; the last valid config stays in use' : '';
+  const kept = keeps === 'config' ? '; the config that was applied last stays in use' : '';
   return [
     `ip-masq-agent ${version}: the rules are ${keeps === 'rules' ? 'those of an earlier run' : rules}`,
     `dataplane: ${dataplane?.name ?? 'not found yet'}`,

@@ -107,6 +107,19 @@ describe('a log that nobody reads', () => {
   });
 });
 
+it('--once ends with 1 if a signal comes before it has begun', async () => {
+  await using node = await faultyNode('export NODE_OPTIONS=--import=$DIR/signal.mjs; exec $AGENT "$@"');
+  // The agent has its handler of SIGTERM then, and nothing else.
+  const script =
+    "process.on('newListener', (name) => name === 'SIGHUP' && process.emit('SIGTERM', 'SIGTERM'));";
+  await writeFile(join(node.scratch, 'signal.mjs'), script);
+  await node.volume({ 'ip-masq-a': inside('10.1.0.0/16') });
+  const { code, stderr } = await node.agent('--once');
+  assert.equal(code, 1, stderr);
+  assert.match(stderr, /SIGTERM: stopping, the rules stay/);
+  assert.doesNotMatch(stderr, /while stopping|rules added/);
+});
+
 describe('without the capability NET_ADMIN the agent ends with exit code 1', () => {
   for (const flag of ['--iptables-mode=nft', '--iptables-mode=legacy', '--backend=nftables'])
     it(flag, async () => {

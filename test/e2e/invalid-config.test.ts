@@ -20,7 +20,7 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     await agent.logged(/metrics, probes and status on/);
     const before = await rulesOf(node);
     await volume.swap(INVALID);
-    await agent.logged(/1 error in the config; the last valid config stays in use/);
+    await agent.logged(/1 error in the config; the config that was applied last stays in use/);
     assert.match(agent.log(), /"msg":"ip-masq-a:1:22: error: /);
     await answers(node, '/readyz', /^503 \[-\] config: 1 error .* ip-masq-a:1:22: /);
     await answers(node, '/healthz', /^200 /);

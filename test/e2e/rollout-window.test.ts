@@ -248,7 +248,7 @@ const ROWS: readonly {
     window: '20s',
     async proceed(node, agent, foretold) {
       await node.edit(INVALID);
-      await agent.logged(/1 error in the config; the last valid config stays in use/);
+      await agent.logged(/1 error in the config; the config that was applied last stays in use/);
       assert.equal((await node.state()).pending, null);
       await delay(Math.max(0, foretold - Date.now()) + 2_500);
       assert.equal(await node.held(), '10.1.0.0/16');

@@ -4,7 +4,16 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { BINARY, createNode, eventually, faultyNode, holdLock, type NodeLab, SERVED } from './support.ts';
+import {
+  answers,
+  BINARY,
+  createNode,
+  eventually,
+  faultyNode,
+  holdLock,
+  type NodeLab,
+  SERVED,
+} from './support.ts';
 
 const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 const VALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
@@ -121,7 +130,7 @@ describe('a config file that vanishes', () => {
     assert.doesNotMatch(stdout, /out-of-sync/);
     await first.stop();
     const second = await begin('2s');
-    await second.logged(/ip-masq-b is gone since the last reading, and what it said no longer applies/);
+    await second.logged(/ip-masq-b is gone since the last reading: the config is now read without it/);
     await second.logged(/- -d 10\.3\.0\.0\/16/);
     assert.match(await node.metrics(), /_vanished_config_files 0/);
     await second.stop();
@@ -189,8 +198,9 @@ describe('a disk of --state-dir that hangs', () => {
   it('stops neither a change, nor a repair, nor the end', async () => {
     await using node = await faultyNode(`exec perl ${hang.join(' ')} "$@"`);
     const volume = await node.volume(VALID);
-    const agent = node.start(`--state-dir=${await stateDir(node)}`, '--backend=nftables');
-    await agent.logged(/rules added/);
+    const agent = node.start(`--state-dir=${await stateDir(node)}`, '--backend=nftables', SERVED);
+    await agent.logged(/metrics, probes and status on/);
+    await answers(node, '/metrics', /_last_valid_config_kept 0/);
     await volume.swap({ 'ip-masq-a': 'nonMasqueradeCIDRs: [10.2.0.0/16]\n' });
     await agent.logged(/"reason":"change".*10\.2\.0\.0/);
     await node.nft('delete table ip ip-masq-agent');

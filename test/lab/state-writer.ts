@@ -34,13 +34,13 @@ for (const name of ['open', 'rename', 'rm'] as const) {
   Object.assign(fs, { [name]: (...args: never[]) => (isLast() ? die() : usual(...args)) });
 }
 syncBuiltinESMExports();
-const { LastValidFile } = await import('../../lib/agent/last-valid.ts');
+const { KeptConfigFile } = await import('../../lib/agent/kept-config.ts');
 const { Notices } = await import('../../lib/log/notices.ts');
-const state = new LastValidFile(dir, new Notices(capturedLog().log));
+const state = new KeptConfigFile(dir, new Notices(capturedLog().log));
 for (const word of ['old ', 'new ']) {
   isSecond = word === 'new ';
   await state.keep([{ name: 'ip-masq-a', text: `# ${word.repeat(5_000)}\n` }]);
 }
 isSecond = false;
-const [kept] = (await state.read([]))?.configFiles ?? [];
+const [kept] = (await state.read())?.configFiles ?? [];
 console.log(`${kept?.text.length === 20_003 ? kept.text.slice(2, 5) : 'none'} ${steps}`);

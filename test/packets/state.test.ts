@@ -68,7 +68,7 @@ function outcomeOf({ config, kernel, mode, state }: Start): Outcome {
   if (kernel === 'rules') return { ...outcome, message: /the rules on this node do not change/ };
   if (!knows) return { ...outcome, message: /this node has no rules of the agent/ };
   const [kept, restored] = [
-    /the last valid config, of \S+ stays in use/,
+    /the config that was applied last, of \S+ stays in use/,
     /this node had no rules for IPv4, and now has those of its last valid config, of \S+Z/,
   ];
   return { ...outcome, message: mode === 'keep' ? kept : restored };

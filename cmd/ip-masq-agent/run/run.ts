@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Introduction } from '../../../lib/agent/holder.ts';
-import { LastValidFile, removeLastValid } from '../../../lib/agent/last-valid.ts';
+import { KeptConfigFile, removeKeptConfig } from '../../../lib/agent/kept-config.ts';
 import { removeLeftovers } from '../../../lib/agent/leftovers.ts';
 import { takeLock } from '../../../lib/agent/lock.ts';
 import { type Round, rounds } from '../../../lib/agent/loop.ts';
@@ -51,7 +51,8 @@ function startAgent(args: Args, log: Logger): Daemon {
   // Until the lock is decided, the rules may be those of another agent.
   const cleansUp = () => flags['cleanup-on-exit'] && agent.state.ownsRules;
   stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
-  const store = flags['state-dir'] === '' ? undefined : new LastValidFile(flags['state-dir'], notices);
+  const store = flags['state-dir'] === '' ? undefined : new KeptConfigFile(flags['state-dir'], notices);
+  if (store) agent.set({ keptFiles: [] });
   const options = agentOptions(args, parts, store);
   // Tools run while the config files are read. The first round chooses again, and tells of a failure.
   options.chooseDataplane().catch(() => {});
@@ -61,7 +62,7 @@ function startAgent(args: Args, log: Logger): Daemon {
     async afterStop() {
       if (!cleansUp()) return;
       await cleanUp(flags, log);
-      const removed = store && (await removeLastValid(flags['state-dir']));
+      const removed = store && (await removeKeptConfig(flags['state-dir']));
       if (removed !== undefined) log.info(removed);
     },
   };
@@ -71,7 +72,7 @@ function startAgent(args: Args, log: Logger): Daemon {
 async function keepSynced(
   loop: AsyncIterable<Round>,
   parts: Parts,
-  store: LastValidFile | undefined,
+  store: KeptConfigFile | undefined,
 ): Promise<void> {
   const { agent } = parts;
   const watchKernel = kernelWatch(parts);
@@ -89,22 +90,22 @@ async function keepSynced(
     const { configFiles } = agent.state.inUse ?? {};
     // A disk that hangs must not stop the agent.
     if (round.inSync && store && configFiles)
-      void store.keep(configFiles).then((isConfigKept) => agent.set({ isConfigKept }));
+      void store.keep(configFiles).then((isKept) => agent.set({ keptFiles: isKept ? configFiles : [] }));
   }
 }
 
 /**
  * Syncs once.
  *
- * @throws {SystemError} if the kernel does not hold the rules
+ * @throws {SystemError} if the kernel does not hold the rules; the signal, if it comes before the sync
  */
 async function syncOnce(
   loop: AsyncIterable<Round>,
   parts: Parts,
-  store: LastValidFile | undefined,
+  store: KeptConfigFile | undefined,
 ): Promise<void> {
-  for await (const { inSync, failure: whyUnknown } of loop) {
-    if (whyUnknown !== undefined) throw whyUnknown;
+  for await (const { inSync, blocked } of loop) {
+    if (blocked !== undefined) throw blocked;
     if (!inSync)
       throw new SystemError(
         'another program has changed the rules before they were read back: find it, or run without --once, which repairs them',
@@ -114,10 +115,11 @@ async function syncOnce(
     if (store) await keepOrGiveUp(store, parts);
     return;
   }
+  stopSignal.throwIfAborted();
 }
 
 /** Keeps the config for the next run. A disk that hangs is given up. */
-async function keepOrGiveUp(store: LastValidFile, { flags, agent, notices }: Parts): Promise<void> {
+async function keepOrGiveUp(store: KeptConfigFile, { flags, agent, notices }: Parts): Promise<void> {
   const kept = store.keep(agent.state.inUse?.configFiles ?? []);
   const hangs = delay(flags['sync-timeout'], 'hangs', { ref: false });
   if ((await Promise.race([kept, hangs])) === 'hangs')
@@ -127,20 +129,17 @@ async function keepOrGiveUp(store: LastValidFile, { flags, agent, notices }: Par
 function agentOptions(
   args: Args,
   { flags, agent, reasons, notices, host }: Parts,
-  store: LastValidFile | undefined,
+  store: KeptConfigFile | undefined,
 ): AgentOptions {
   const watch = () => directoryWatch(flags['config-dir'], () => reasons.add('change'), notices, stopSignal);
   return {
     reader: { ...readerOptions(flags), graceMs: flags['vanished-grace'] },
     syncTimeout: flags['sync-timeout'],
     watchDirectory: flags.once ? () => {} : watch(),
-    keepsInvalid: flags['on-invalid-config'] === 'keep' && !flags.once,
+    staysWhileInvalid: flags['on-invalid-config'] === 'keep' && !flags.once,
     rollout: { windowMs: flags.once ? 0 : flags['rollout-window'], node: nodeName() },
-    async readEarlier(retry) {
-      const families = store === undefined ? [] : await familiesWithoutRules(flags, retry);
-      return families.length > 0 ? store?.read(families) : undefined;
-    },
-    readKept: async () => store?.read([]),
+    familiesWithoutRules: async (retry) => (store ? await familiesWithoutRules(flags, retry) : []),
+    readKept: async () => store?.read(),
     effectOnNode: () => effectOnNode(flags),
     takeLock: (deadline) =>
       takeLock(

@@ -25,6 +25,8 @@ class Kernel {
   generation = 1;
   /** What happens at a step, before it is done. */
   before: (step: 'open' | 'observe' | 'apply') => Promise<void> | void = () => {};
+  /** Throws if nothing can be planned. */
+  obstacle: () => void = () => {};
   readonly steps: string[] = [];
 
   dataplane(name = 'fake'): Dataplane {
@@ -69,7 +71,10 @@ class Kernel {
     });
     return {
       generation,
-      plan: (policy) => (policy === held ? undefined : planOf(policy)),
+      plan: (policy) => {
+        this.obstacle();
+        return policy === held ? undefined : planOf(policy);
+      },
       planRemoval: () => undefined,
       describeUndeletable: () => [],
       verdicts: () =>
@@ -78,6 +83,10 @@ class Kernel {
           : { state: 'applied', ...verdictsOf(held) },
     } as Partial<Observed> as Observed;
   }
+}
+
+function blocks(): never {
+  throw new DataplaneError('blocked', 'a process owns the table', 'end it');
 }
 
 /** An agent whose config directory has one file. */
@@ -98,8 +107,8 @@ async function create(more: Partial<AgentOptions> = {}) {
     reader: { configDir: dir.path, config, resyncInterval: 3_600_000 },
     syncTimeout: 10_000,
     watchDirectory: () => {},
-    readEarlier: async () => undefined,
-    keepsInvalid: false,
+    familiesWithoutRules: async () => ['IPv4'],
+    staysWhileInvalid: false,
     rollout: { windowMs: 0, node: 'node' },
     readKept: async () => undefined,
     effectOnNode: async () => 'nothing changes',
@@ -191,6 +200,73 @@ describe('a round', () => {
     assert.deepEqual([inSync, retries], [true, ['raced', 'raced']]);
   });
 
+  it('knows after a round for an event of the kernel that the rules are in sync: what blocked the start has ended', async () => {
+    await using lab = await create();
+    lab.kernel.before = blocks;
+    await lab.next();
+    lab.kernel.before = () => {};
+    // As if the rules of an earlier run were there all the time.
+    lab.kernel.held = lab.agent.state.policies[0];
+    const { trigger, inSync } = await lab.next();
+    assert.deepEqual([trigger.reason, inSync], ['kernel', true]);
+    const { syncedAt, lastSync, lastChange } = lab.agent.state.families.get('IPv4') ?? {};
+    assert.ok(syncedAt !== undefined && lastSync !== undefined);
+    assert.equal(lastChange, undefined);
+  });
+
+  it('knows that it has changed the rules, although they were not in sync when they were read back', async () => {
+    await using lab = await create();
+    let isTorn = true;
+    lab.kernel.before = (step) => {
+      if (!isTorn || step !== 'observe' || lab.kernel.steps.at(-2) !== 'apply') return;
+      isTorn = false;
+      const { held } = lab.kernel;
+      lab.kernel.held = undefined;
+      lab.kernel.before = () => {
+        lab.kernel.held = held;
+      };
+    };
+    assert.equal((await lab.next()).inSync, false);
+    const { lastChange, lastFound } = lab.agent.state.families.get('IPv4') ?? {};
+    assert.ok(lastChange !== undefined);
+    assert.deepEqual(lastFound, ['rules differ']);
+    assert.equal((await lab.next()).syncs[0]?.found, undefined);
+    assert.equal(lab.agent.state.families.get('IPv4')?.lastChange, lastChange);
+  });
+
+  it('tells each time that another program blocks the rules, once, and that it no longer does', async () => {
+    await using lab = await create();
+    await lab.next();
+    const round = async (before: Kernel['before']) => {
+      lab.kernel.before = before;
+      lab.reasons.add('signal');
+      await lab.next();
+    };
+    for (let time = 0; time < 2; time += 1) {
+      await round(blocks);
+      await round(blocks);
+      await round(() => {});
+      await round(() => {});
+    }
+    const said = lab.lines.map(({ msg }) => String(msg)).filter((msg) => /owns the table|blocks/.test(msg));
+    const blocked = 'a process owns the table; the rules stay as they are; end it';
+    const ended = 'no other program blocks the rules any more';
+    assert.deepEqual(said, [blocked, ended, blocked, ended]);
+  });
+
+  it('takes for applied only what was written: a plan may fail, and the next attempt may be blocked', async () => {
+    await using lab = await create();
+    lab.kernel.before = (step) => {
+      if (step !== 'apply') return;
+      lab.kernel.generation += 1;
+      lab.kernel.before = (next) => (next === 'observe' ? blocks() : undefined);
+    };
+    const { blocked, syncs } = await lab.next();
+    assert.deepEqual([blocked?.failure, syncs], ['blocked', []]);
+    assert.equal(lab.agent.state.families.get('IPv4')?.policy, undefined);
+    assert.ok(!lab.lines.some(({ msg }) => /rules added/.test(String(msg))));
+  });
+
   it('moves to another dataplane without a change of verdicts', async () => {
     const [old, now] = [new Kernel(), new Kernel()];
     const [first, second] = [old.dataplane('old'), now.dataplane('new')];
@@ -217,7 +293,7 @@ describe('one deadline', { concurrency: true }, () => {
     });
 
   it('ends a round for which the disk of an earlier config hangs', async () => {
-    await using lab = await create({ syncTimeout: 100, readEarlier: () => new Promise(() => {}) });
+    await using lab = await create({ syncTimeout: 100, readKept: () => new Promise(() => {}) });
     lab.write('x: 1\n');
     await assert.rejects(lab.next(), { message: /^the sync has not ended within 100 ms$/ });
   });
@@ -266,7 +342,7 @@ describe('an invalid config', () => {
   });
 
   it('leaves the last valid one in use if that is to be kept, and drift is repaired meanwhile', async () => {
-    await using lab = await create({ keepsInvalid: true });
+    await using lab = await create({ staysWhileInvalid: true });
     await lab.next();
     lab.write('x: 1\n');
     lab.reasons.add('change');
@@ -276,7 +352,9 @@ describe('an invalid config', () => {
     await lab.next();
     assert.equal(lab.config(), '10.0.0.0/8');
     assert.equal(
-      lab.lines.filter(({ msg }) => String(msg).startsWith('1 error in the config; the last valid')).length,
+      lab.lines.filter(({ msg }) =>
+        String(msg).startsWith('1 error in the config; the config that was applied last'),
+      ).length,
       1,
     );
     lab.write(INSIDE('11.0.0.0/8'));
@@ -286,16 +364,34 @@ describe('an invalid config', () => {
   });
 
   it('changes nothing before there is a valid one, if the rules are to be kept', async () => {
-    await using lab = await create({ keepsInvalid: true });
+    await using lab = await create({ staysWhileInvalid: true });
     lab.write('x: 1\n');
     assert.deepEqual((await lab.next()).syncs, []);
     assert.deepEqual([lab.kernel.steps, lab.agent.state.ownsRules], [[], true]);
   });
 
+  it('says nothing of rules, if the node was busy when the agent looked for those of an earlier run', async () => {
+    let isFirst = true;
+    const busy = async () => {
+      if (!isFirst) return [];
+      isFirst = false;
+      throw new DataplaneError('busy', 'the xtables lock is held', 'wait');
+    };
+    await using lab = await create({ staysWhileInvalid: true, familiesWithoutRules: busy });
+    lab.write('x: 1\n');
+    assert.deepEqual((await lab.next()).retries, ['busy']);
+    assert.equal(unreadyReason(lab.agent.state.outOfSync, performance.now() + 60_000), undefined);
+  });
+
   it('keeps the whole config of an earlier run in use, also for a family that has rules, if it is to be kept', async () => {
     const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
-    const earlier = { configFiles, since: '2026-01-01T00:00:00Z', families: ['IPv6'] as const };
-    await using lab = await create({ keepsInvalid: true, readEarlier: async () => earlier });
+    const kept = { configFiles, since: '2026-01-01T00:00:00Z' };
+    const families = ['IPv6'] as const;
+    await using lab = await create({
+      staysWhileInvalid: true,
+      familiesWithoutRules: async () => families,
+      readKept: async () => kept,
+    });
     lab.write('x: 1\n');
     await lab.next();
     lab.kernel.held = undefined;
@@ -304,10 +400,21 @@ describe('an invalid config', () => {
     assert.equal(lab.config(), '12.0.0.0/8');
   });
 
+  it('says once that what an earlier run has kept is not valid with these flags', async () => {
+    const kept = { configFiles: [{ name: 'ip-masq-a', text: 'x: 1\n' }], since: '2026-01-01T00:00:00Z' };
+    await using lab = await create({ staysWhileInvalid: true, readKept: async () => kept });
+    lab.write('x: 1\n');
+    for (let round = 0; round < 3; round += 1) {
+      await lab.next();
+      lab.reasons.add('signal');
+    }
+    assert.equal(lab.lines.filter(({ msg }) => /not valid with these flags/.test(String(msg))).length, 1);
+  });
+
   it('brings back what a reboot has taken: the last valid one of an earlier run, before the loop ends', async () => {
     const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
-    const earlier = { configFiles, since: '2026-01-01T00:00:00Z', families: ['IPv4'] as const };
-    await using lab = await create({ readEarlier: async () => earlier });
+    const kept = { configFiles, since: '2026-01-01T00:00:00Z' };
+    await using lab = await create({ readKept: async () => kept });
     lab.write('x: 1\n');
     await assert.rejects(lab.next(), {
       consequence:
@@ -318,7 +425,7 @@ describe('an invalid config', () => {
 });
 
 describe('a rollout window', () => {
-  const WAVES = { keepsInvalid: true, rollout: { windowMs: 36_000_000, node: 'node' } };
+  const WAVES = { staysWhileInvalid: true, rollout: { windowMs: 36_000_000, node: 'node' } };
 
   it('is a time for the next round, and what is in use is repaired until then', async () => {
     await using lab = await create(WAVES);
@@ -340,7 +447,7 @@ describe('a rollout window', () => {
 
   it('takes what an earlier run has kept for the config in use, if the kernel holds its verdicts', async () => {
     const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
-    const kept = { configFiles, since: '2026-01-01T00:00:00Z', families: [] };
+    const kept = { configFiles, since: '2026-01-01T00:00:00Z' };
     for (const [cidr, repaired] of [
       ['12.0.0.0/8', '12.0.0.0/8'],
       ['13.0.0.0/8', undefined],
@@ -356,7 +463,7 @@ describe('a rollout window', () => {
 
   it('does not hold up what the last run has applied: drift while no agent ran is repaired at once', async () => {
     const configFiles = [{ name: 'ip-masq-a', text: INSIDE('10.0.0.0/8') }];
-    const kept = { configFiles, since: '2026-01-01T00:00:00Z', families: [] };
+    const kept = { configFiles, since: '2026-01-01T00:00:00Z' };
     await using lab = await create({ ...WAVES, readKept: async () => kept });
     lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('13.0.0.0/8') }), 'IPv4');
     await lab.next();
@@ -392,6 +499,36 @@ describe('a rollout window', () => {
     assert.equal(unreadyReason(lab.agent.state.outOfSync, performance.now() + 60_000), undefined);
   });
 
+  it('leaves no agent ready whose rules another program blocks, and SIGHUP counts when that has ended', async () => {
+    await using lab = await create(WAVES);
+    lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('12.0.0.0/8') }), 'IPv4');
+    lab.kernel.obstacle = blocks;
+    await lab.next();
+    const { outOfSync, families, pending } = lab.agent.state;
+    assert.match(unreadyReason(outOfSync, performance.now() + 6_000) ?? '', /owns the table/);
+    assert.deepEqual([families.size, pending], [0, undefined]);
+    lab.reasons.add('signal');
+    await lab.next();
+    lab.kernel.obstacle = () => {};
+    await lab.next();
+    assert.deepEqual([lab.config(), lab.agent.state.pending], ['10.0.0.0/8', undefined]);
+  });
+
+  it('names the config that stays in use if the config files become invalid', async () => {
+    await using lab = await create(WAVES);
+    await lab.next();
+    for (const text of [INSIDE('11.0.0.0/8'), 'x: 1\n']) {
+      lab.write(text);
+      lab.reasons.add('change');
+      await lab.next();
+    }
+    assert.equal(lab.config(), '10.0.0.0/8');
+    const said = lab.lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes('stays in use'));
+    assert.deepEqual(said, [
+      '1 error in the config; the config that was applied last stays in use until the config files are valid again',
+    ]);
+  });
+
   it('does not make the agent ask a kernel all the time that cannot tell what it holds', async () => {
     await using lab = await create(WAVES);
     lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('12.0.0.0/8') }), 'IPv4');
@@ -399,10 +536,8 @@ describe('a rollout window', () => {
     const { pending } = lab.agent.state;
     assert.ok(pending !== undefined);
     lab.agent.set({ pending: { ...pending, dueAt: performance.now() - 1 } });
-    lab.kernel.before = () => {
-      throw new DataplaneError('blocked', 'a process owns the table', 'end it');
-    };
-    assert.equal((await lab.next()).failure?.failure, 'blocked');
+    lab.kernel.before = blocks;
+    assert.equal((await lab.next()).blocked?.failure, 'blocked');
     assert.ok(scheduleOf(lab.agent.state, 1_000_000).resyncAt > performance.now() + 500);
     lab.kernel.before = () => {};
     await lab.next();

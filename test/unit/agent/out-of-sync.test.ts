@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { CALM, missing, present, unreadyReason } from '../../../lib/agent/out-of-sync.ts';
+import { CALM, foundInSync, foundOutOfSync, unreadyReason } from '../../../lib/agent/out-of-sync.ts';
 
 /** By when what is found: that the rules are missing, repaired, or in sync untouched. */
 type Found = Readonly<Record<number, 'missing' | 'repaired' | 'untouched'>>;
@@ -26,7 +26,7 @@ for (const [what, found, at, isReady] of CASES)
   it(`after ${what} the agent is ${isReady ? '' : 'not '}ready`, () => {
     let outOfSync = CALM;
     for (const [time, one] of Object.entries(found).map(([time, one]) => [Number(time), one] as const))
-      if (one === 'missing') outOfSync = missing(outOfSync, 'missing', time);
-      else outOfSync = present(outOfSync, one === 'repaired' ? 'repaired' : undefined, time);
+      if (one === 'missing') outOfSync = foundOutOfSync(outOfSync, 'missing', time);
+      else outOfSync = foundInSync(outOfSync, one === 'repaired' ? 'repaired' : undefined, time);
     assert.equal(unreadyReason(outOfSync, at) === undefined, isReady);
   });

@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
-import { Reasons, type Schedule, scheduleOf, type Trigger } from '../../../lib/agent/reasons.ts';
+import { pauseAfter, Reasons, type Schedule, scheduleOf, type Trigger } from '../../../lib/agent/reasons.ts';
 import { type FamilyState, Knowledge } from '../../../lib/agent/state.ts';
 import type { Family } from '../../../lib/cidr/address.ts';
 import type { Events, TableChange } from '../../../lib/netlink/watch.ts';
 
-const CALM: Schedule = { resyncAt: 1_000_000, pauseEndsAt: Number.NEGATIVE_INFINITY };
+const CALM: Schedule = {
+  resyncAt: 1_000_000,
+  pauseEndsAt: Number.NEGATIVE_INFINITY,
+  outOfSyncAt: undefined,
+  covered: new Map(),
+};
 const LOST = { items: [], lost: true } as const;
 
 /** Changes of IPv4 rules, or of those of another family, in these generations by these programs. */
@@ -139,28 +144,33 @@ describe('changes of the kernel', () => {
 });
 
 describe('the schedule', () => {
-  const after = (worked: number, inSync = true) => {
+  const after = (inSync: boolean | undefined) => {
     const agent = new Knowledge();
     const family = { generation: 7 } as Partial<FamilyState> as FamilyState;
     agent.set({
-      lastRound: { endedAt: 1_000, worked, inSync },
+      lastRound: { endedAt: 1_000, pauseEndsAt: 1_200, inSync },
       families: new Map([['IPv4', family]]),
       readAt: 500,
     });
     return scheduleOf(agent.state, 60_000);
   };
-  for (const [worked, pause] of [
-    [1, 10],
-    [20, 200],
-    [300, 2_000],
+  for (const [worked, blocked, pause] of [
+    [1, undefined, 10],
+    [20, undefined, 200],
+    [300, undefined, 2_000],
+    [1, new Error('blocked'), 2_000],
   ] as const)
-    it(`waits ${pause} ms after a round that worked for ${worked} ms`, () => {
-      assert.equal(after(worked).pauseEndsAt, 1_000 + pause);
+    it(`waits ${pause} ms after a round that ${blocked ? 'was blocked' : `worked for ${worked} ms`}`, () => {
+      assert.equal(pauseAfter(worked, blocked), pause);
     });
 
   it('says what the last round has covered, and when to read the config files', () => {
-    const { covered, resyncAt, outOfSyncAt } = after(1);
-    assert.deepEqual([covered?.get('IPv4'), resyncAt, outOfSyncAt], [7, 60_500, undefined]);
-    assert.equal(after(1, false).outOfSyncAt, 1_000);
+    const { covered, resyncAt, pauseEndsAt, outOfSyncAt } = after(true);
+    assert.deepEqual(
+      [covered.get('IPv4'), resyncAt, pauseEndsAt, outOfSyncAt],
+      [7, 60_500, 1_200, undefined],
+    );
+    assert.equal(after(undefined).outOfSyncAt, undefined);
+    assert.equal(after(false).outOfSyncAt, 1_000);
   });
 });

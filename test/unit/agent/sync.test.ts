@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { retrying } from '../../../lib/agent/retry.ts';
 import type { FamilyState } from '../../../lib/agent/state.ts';
-import { Attempts } from '../../../lib/agent/sync.ts';
+import { type FamilyChange, trySync } from '../../../lib/agent/sync.ts';
 import type { Dataplane, Plan } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Policy } from '../../../lib/policy/policy.ts';
@@ -68,11 +68,12 @@ function fakeKernel(
   const families = new Map(
     (applied ?? []).map((policy) => [policy.family, { policy, dataplane } as FamilyState] as const),
   );
-  const sync = new Attempts({ families, onApply: () => {} });
+  const changes = new Map<Family, FamilyChange>();
+  const sync = { before: families, changes, onApply: () => {} };
   const options = { timeoutMs: 5_000, signal: new AbortController().signal, onRetry: () => {} };
   const run = async () => {
-    const generations = await retrying(() => sync.attempt(dataplane, POLICIES), options);
-    return { changes: sync.changes, inSync: generations !== undefined };
+    const found = await retrying(() => trySync(dataplane, POLICIES, sync), options);
+    return { changes, inSync: found?.every(({ plan }) => plan === undefined) ?? false };
   };
   return { written, run };
 }

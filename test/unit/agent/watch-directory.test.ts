@@ -20,7 +20,7 @@ function watch(dir: string) {
   /** The next reason, as a loop gets it that reads for each; `resync` if there is none for so long. */
   const next = async (ms = LONG) => {
     const resyncAt = performance.now() + ms;
-    const schedule = { resyncAt, pauseEndsAt: 0 };
+    const schedule = { resyncAt, pauseEndsAt: 0, outOfSyncAt: undefined, covered: new Map() };
     const trigger = await reasons.take(schedule, stop.signal);
     look();
     return trigger?.reason;

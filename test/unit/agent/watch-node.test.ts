@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { keepWatching, watchAddresses } from '../../../lib/agent/watch-node.ts';
 import { Notices } from '../../../lib/log/notices.ts';
+import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { capturedLog } from '../../lab/log.ts';
 
 const NEVER = new AbortController().signal;
@@ -37,13 +38,32 @@ describe('the addresses of the node', () => {
     }
     const open = () => Object.assign(flood(), { [Symbol.dispose]: () => {} });
     const notices = new Notices(capturedLog().log);
-    const watched = watchAddresses(areCurrent, { add() {} }, notices, stop.signal, open);
+    const watched = watchAddresses(areCurrent, { add() {} }, notices, stop.signal, { open });
     await delay(1_500);
     stop.abort();
     await watched;
     const most = 2 + (performance.now() - start) / (10 * tookMs);
     assert.ok(read >= 2 && read <= most, `${read} readings, at most ${most}`);
   });
+});
+
+it('each failure of the watch of addresses is told, also the same one again, and its end', async () => {
+  const stop = new AbortController();
+  const { log, lines } = capturedLog();
+  const failure = new NetlinkError('failed', 'no buffer');
+  let opened = 0;
+  const open = () => {
+    opened += 1;
+    if (opened === 4) stop.abort();
+    if (opened % 2 === 1) throw failure;
+    return watch(failure);
+  };
+  await watchAddresses(() => true, { add() {} }, new Notices(log), stop.signal, { open, againMs: 1 });
+  const failed =
+    "cannot watch the node's addresses, so changes wait for the resync or for the next attempt in 60 s: no buffer";
+  const again = "watching the node's addresses again";
+  const said = lines.slice(0, 4).map(({ msg }) => msg);
+  assert.deepEqual(said, [failed, again, failed, again]);
 });
 
 describe('what is watched', () => {

@@ -39,13 +39,19 @@ describe('what a round has done', () => {
     assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'program="nft"'), 0);
     assert.equal(await value('sync_retries_total', 'reason="raced"'), 0);
     count(round());
-    count(round({ inSync: false, found: ['rules differ'] }));
+    // It has changed the rules, although another program has changed them again.
+    count(round({ inSync: false, found: ['rules differ'], drifted: true }));
+    count(round({ inSync: false }));
     count(round({ reason: 'kernel' }));
-    for (const result of ['changed', 'unchanged'])
-      assert.equal(await value('syncs_total', 'family="IPv4"', `result="${result}"`), 1, result);
+    for (const [result, expected] of [
+      ['changed', 2],
+      ['unchanged', 1],
+    ] as const)
+      assert.equal(await value('syncs_total', 'family="IPv4"', `result="${result}"`), expected, result);
     assert.equal((await series('syncs_total')).length, 2);
     assert.equal(await value('sync_duration_seconds_count', 'family="IPv4"'), 2);
     assert.equal(await value('sync_duration_seconds_sum', 'family="IPv4"'), 0.5);
+    assert.equal(await value('drift_repairs_total', 'family="IPv4"', 'program="unknown"'), 0);
   });
 
   for (const [reason, found, reactions] of [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { missing } from '../../../lib/agent/out-of-sync.ts';
+import { foundOutOfSync } from '../../../lib/agent/out-of-sync.ts';
 import type { State } from '../../../lib/agent/state.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
@@ -69,7 +69,10 @@ describe('the facts of the state', () => {
     assert.equal(await value('last_sync_success_timestamp_seconds', 'family="IPv4"'), 2);
     assert.equal(await value('last_change_timestamp_seconds', 'family="IPv4"'), 1);
     assert.equal(await value('rules_out_of_sync'), 0);
-    const away = factsOf({ ...state, outOfSync: missing(state.outOfSync, 'x', performance.now() - 6_000) });
+    const away = factsOf({
+      ...state,
+      outOfSync: foundOutOfSync(state.outOfSync, 'x', performance.now() - 6_000),
+    });
     assert.equal(await away.value('rules_out_of_sync'), 1);
   });
 
@@ -78,7 +81,7 @@ describe('the facts of the state', () => {
     const { series } = readerOf(metrics);
     const flows = { at: 0, counts: [], portUsage: new Map([['IPv4', 0.5]] as const) };
     const podRoutes = new Map<Family, number>([['IPv4', 1]]);
-    const told = { isConfigKept: false, netlink: 'works', flows, podRoutes } as const;
+    const told = { keptFiles: [], netlink: 'works', flows, podRoutes } as const;
     const names = ['last_valid_config_kept', 'netlink_active', 'port_usage_ratio', 'masqueraded_pod_routes'];
     for (const [known, count] of [
       [told, 1],
@@ -91,6 +94,15 @@ describe('the facts of the state', () => {
     const legacy = { iptables: { mode: 'legacy', suffix: '' } } as Partial<Dataplane> as Dataplane;
     setFacts(metrics, stateOf({ ...told, dataplane: legacy }), ABOUT);
     assert.deepEqual(await series('netlink_active'), []);
+  });
+
+  it('say whether the state directory holds the config in use, and not one of before', async () => {
+    const inUse = read(TEXTS).valid;
+    const kept = (keptFiles: State['keptFiles']) =>
+      factsOf(stateOf({ inUse, keptFiles })).value('last_valid_config_kept');
+    assert.equal(await kept(inUse?.configFiles), 1);
+    assert.equal(await kept([]), 0);
+    assert.equal(await kept(read(TEXTS).valid?.configFiles), 0);
   });
 
   it('count ranges by how many addresses of the node they hold, as long as a config lists any', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { CALM, missing } from '../../../lib/agent/out-of-sync.ts';
+import { CALM, foundOutOfSync } from '../../../lib/agent/out-of-sync.ts';
 import type { FamilyState, State } from '../../../lib/agent/state.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { problem } from '../../../lib/config/problem.ts';
@@ -28,7 +28,7 @@ describe('liveness', () => {
     ['needs no round without a config', undefined, false, true],
   ] as const)
     it(what, () => {
-      const lastRound = endedAt === undefined ? undefined : { endedAt, worked: 1, inSync: false };
+      const lastRound = endedAt === undefined ? undefined : { endedAt, pauseEndsAt: endedAt, inSync: false };
       // Without a resyncInterval of its own.
       const valid = (hasConfig ? { config: {} } : undefined) as State['valid'];
       const [check] = liveness({ lastRound, valid }, 10_000, 100_000);
@@ -38,7 +38,7 @@ describe('liveness', () => {
 
 describe('readiness', () => {
   it('is missing while the rules are out of sync for long, with the reason', () => {
-    const outOfSync = missing(CALM, 'nft changes them', 0);
+    const outOfSync = foundOutOfSync(CALM, 'nft changes them', 0);
     const families = new Map([['IPv4', synced(5_000)]] as const);
     const checks = readiness({ ...GOOD, outOfSync, families }, ['IPv4'], 1000, 5_000);
     assert.match(checksText(checks, false), /^\[-\] rules: nft changes them\nnot ok\n$/);

@@ -6,7 +6,13 @@ import { MAX_BYTES } from '../config/limits.ts';
 import type { Notices } from '../log/notices.ts';
 import { errorCode, errorMessage, SystemError } from '../text/error.ts';
 import { prettyJson, printable } from '../text/escape.ts';
-import type { EarlierConfig } from './state.ts';
+
+/** The config that a run of the agent has kept on this node: the one that it has applied last. */
+export interface KeptConfig {
+  readonly configFiles: readonly ConfigFile[];
+  /** When it was written, as in RFC 3339. */
+  readonly since: string;
+}
 
 const NAME = 'last-valid.json';
 /** A file that an interrupted writing has left. */
@@ -16,10 +22,10 @@ const NEW_NAME = `${NAME}.new`;
 const MOST_BYTES = 4 * MAX_BYTES;
 
 /**
- * The last valid config, in a file that outlives the process and a reboot: a ConfigMap, which `check -f` and other commands read.
+ * The config in use, in a file that outlives the process and a reboot: a ConfigMap, which `check -f` and other commands read.
  * What cannot be read or written is told, and does not stop the agent.
  */
-export class LastValidFile {
+export class KeptConfigFile {
   readonly #dir: string;
   readonly #notices: Notices;
   #wanted: readonly ConfigFile[] | undefined;
@@ -40,19 +46,15 @@ export class LastValidFile {
   }
 
   async #write(configFiles: readonly ConfigFile[]): Promise<boolean> {
-    const failure = await writeLastValid(this.#dir, configFiles).then(() => undefined, systemMessage);
+    const failure = await writeKeptConfig(this.#dir, configFiles).then(() => undefined, systemMessage);
     if (failure !== undefined) this.#wanted = undefined;
     const what = `cannot write the last valid config to ${printable(this.#dir)}: ${failure}; correct this, because an agent that restarts while the config is invalid has no other config`;
     this.#notices.warn('state directory', failure === undefined ? [] : [what]);
     return failure === undefined;
   }
 
-  /**
-   * The config of an earlier run; undefined if there is none that can be used.
-   *
-   * @param families what it is read for
-   */
-  async read(families: EarlierConfig['families']): Promise<EarlierConfig | undefined> {
+  /** The config of an earlier run; undefined if there is none that can be used. */
+  async read(): Promise<KeptConfig | undefined> {
     try {
       requireOwn(await lstat(this.#dir), 'isDirectory');
       // To open a pipe must not wait for a writer.
@@ -61,8 +63,7 @@ export class LastValidFile {
       const stats = await file.stat();
       requireOwn(stats, 'isFile');
       if (stats.size > MOST_BYTES) throw new SystemError(`${NAME} is larger than ${MOST_BYTES} bytes`);
-      const configFiles = configFilesOf(await file.readFile('utf8'));
-      return { configFiles, since: stats.mtime.toISOString(), families };
+      return { configFiles: configFilesOf(await file.readFile('utf8')), since: stats.mtime.toISOString() };
     } catch (error) {
       const what = `cannot use the last valid config in ${printable(this.#dir)}: ${systemMessage(error)}`;
       if (errorCode(error) !== 'ENOENT') this.#notices.warn('last valid config', [what]);
@@ -72,7 +73,7 @@ export class LastValidFile {
 }
 
 /** The old file stays, or the new one is there, whole: also if the process is killed or the machine stops in between. */
-async function writeLastValid(dir: string, configFiles: readonly ConfigFile[]): Promise<void> {
+async function writeKeptConfig(dir: string, configFiles: readonly ConfigFile[]): Promise<void> {
   const data = Object.fromEntries(configFiles.map(({ name, text }) => [name, text]));
   const text = prettyJson({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'last-valid' }, data });
   if (Buffer.byteLength(text) > MOST_BYTES) throw new SystemError(`it is larger than ${MOST_BYTES} bytes`);
@@ -121,7 +122,7 @@ function requireOwn(stats: Stats, kind: 'isDirectory' | 'isFile'): void {
  * @returns what was removed, in words; undefined if there was nothing
  * @throws {SystemError}
  */
-export async function removeLastValid(dir: string): Promise<string | undefined> {
+export async function removeKeptConfig(dir: string): Promise<string | undefined> {
   try {
     await rm(join(dir, NEW_NAME), { force: true });
     await rm(join(dir, NAME));

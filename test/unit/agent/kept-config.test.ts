@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { LastValidFile, removeLastValid } from '../../../lib/agent/last-valid.ts';
+import { KeptConfigFile, removeKeptConfig } from '../../../lib/agent/kept-config.ts';
 import type { ConfigFile } from '../../../lib/config/config-file.ts';
 import { Notices } from '../../../lib/log/notices.ts';
 import { capturedLog } from '../../lab/log.ts';
@@ -29,14 +29,14 @@ function temporary() {
 async function keep(dir: string, ...configs: (readonly ConfigFile[])[]) {
   const { log, lines } = capturedLog();
   const kept: boolean[] = [];
-  const file = new LastValidFile(dir, new Notices(log));
+  const file = new KeptConfigFile(dir, new Notices(log));
   for (const config of configs) kept.push(await file.keep(config));
   return { kept, said: lines.map(({ msg }) => `${msg}`).join('\n') };
 }
 
 async function read(dir: string) {
   const { log, lines } = capturedLog();
-  const found = await new LastValidFile(dir, new Notices(log)).read([]);
+  const found = await new KeptConfigFile(dir, new Notices(log)).read();
   return { configFiles: found?.configFiles, said: lines.map(({ msg }) => `${msg}`).join('\n') };
 }
 
@@ -50,9 +50,9 @@ it('keeps the last config only, for nobody else to read, and removes nothing els
   assert.deepEqual(fs.readdirSync(state.dir), ['last-valid.json']);
   assert.equal(fs.statSync(state.path).mode & 0o777, 0o600);
   fs.writeFileSync(join(state.dir, 'note'), '');
-  assert.match(`${await removeLastValid(state.dir)}`, /^removed the last valid config from /);
+  assert.match(`${await removeKeptConfig(state.dir)}`, /^removed the last valid config from /);
   assert.deepEqual(fs.readdirSync(state.dir), ['note']);
-  assert.equal(await removeLastValid(state.dir), undefined);
+  assert.equal(await removeKeptConfig(state.dir), undefined);
 });
 
 /** What happens to the file or its directory, and why it is not used then. */
@@ -162,7 +162,7 @@ describe('the old config stays, whole, and the next writing succeeds, if', () =>
   it('it could not be written: the same config is written later', async () => {
     using state = temporary();
     fs.mkdirSync(state.path);
-    const file = new LastValidFile(state.dir, new Notices(capturedLog().log));
+    const file = new KeptConfigFile(state.dir, new Notices(capturedLog().log));
     assert.equal(await file.keep(NEW), false);
     fs.rmdirSync(state.path);
     assert.equal(await file.keep(NEW), true);
