@@ -81,10 +81,7 @@ export class FlowWatch {
       await this.#read(asked).catch((error: unknown) => this.#fail(error));
       collectGarbageSoon();
     }, notices.log);
-    setInterval(() => {
-      this.#asked = { ...this.#asked, countsPorts: true };
-      this.#readSoon();
-    }, READ_AGAIN_MS).unref();
+    setInterval(() => this.#ask({ ...NOTHING_ASKED, countsPorts: true }), READ_AGAIN_MS).unref();
   }
 
   /**
@@ -94,18 +91,23 @@ export class FlowWatch {
    */
   read(after: 'change' | 'repair' | 'nothing'): void {
     this.onChange();
-    const { mayDelete, tells, countsPorts } = this.#asked;
     const isDue = performance.now() - this.#toldAt >= TELL_AGAIN_MS;
-    this.#asked = {
-      mayDelete: mayDelete || after !== 'nothing',
-      tells: tells || after === 'change' || (after === 'repair' && isDue),
-      countsPorts,
-    };
-    this.#readSoon();
+    const tells = after === 'change' || (after === 'repair' && isDue);
+    this.#ask({ mayDelete: after !== 'nothing', tells, countsPorts: false });
   }
 
   /** Reads once more, because somebody asks for it. */
   readAgain(): void {
+    this.#readSoon();
+  }
+
+  #ask({ mayDelete, tells, countsPorts }: Asked): void {
+    const before = this.#asked;
+    this.#asked = {
+      mayDelete: before.mayDelete || mayDelete,
+      tells: before.tells || tells,
+      countsPorts: before.countsPorts || countsPorts,
+    };
     this.#readSoon();
   }
 
@@ -146,7 +148,8 @@ export class FlowWatch {
       const family = families.length === 1 ? families[0] : undefined;
       if (!(await readFlows(conntrack, family, take, () => stale.delete())))
         return this.#skip(`conntrack holds more than ${MOST_FLOWS} flows: ${NOT_READ}`);
-      if (!reading.isOverIn()) return this.#readSoon();
+      // What could be deleted is deleted.
+      if (!reading.isOverIn()) return this.#ask({ ...asked, mayDelete: false });
       this.#show(against, ports);
       if (asked.tells && against.counts('before').length > 0) this.#tell(against);
       this.#noteZones(inZones);

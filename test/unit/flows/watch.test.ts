@@ -150,6 +150,22 @@ describe('a reading of conntrack', () => {
     ]);
   });
 
+  it('that an address has made void is repeated for what it was asked for', async () => {
+    let isFirst = true;
+    const flows = async (_: unknown, take: (flow: Flow) => void, afterPart: () => void) => {
+      take(TCP);
+      afterPart();
+      if (isFirst) lab.watch.onChange();
+      isFirst = false;
+    };
+    const lab = labOf(() => ({ ...sourceOf([[TCP]]), flows }));
+    await lab.read();
+    for (let turn = 0; turn < 10; turn += 1) await setImmediate();
+    assert.equal(lab.opened(), 2);
+    assert.match(String(lab.lines[0]?.['msg']), /^1 connection: .*because it began before the change/);
+    assert.equal((await lab.series('port_usage_ratio')).length, 1);
+  });
+
   it('says what it has deleted, also if the reading fails then', async () => {
     const flows = async (_: unknown, take: (flow: Flow) => void, afterPart: () => void) => {
       take(UDP);
