@@ -114,7 +114,7 @@ export const COMMANDS: Commands = {
     load: async () => (await import('./status.ts')).status,
   }),
   ports: command({
-    summary: 'list the destinations for which the node uses most source ports, and the pods that use them',
+    summary: 'list the destinations with the most source ports in use, and the pods that use them',
     details:
       'The command reads connection tracking over netlink, and changes nothing. For each destination and its port, each address of the node has the ports of --to-ports, or else 1024-65535 (600-1023 and 1-511 for lower ports of pods). If all of these are in use, new connections to the destination fail.',
     own: OUTPUT_FLAGS,

@@ -32,7 +32,7 @@ export const KEYS = [
   cidrListKey('nonMasqueradeFromCIDRs', {
     title: 'Whose packets are never masqueraded',
     description:
-      'Packets from these networks, such as those of pods that have routable addresses, keep their address, whatever their destination. With masqueradeFromCIDRs, the longest prefix decides. The lists of all config files are joined.',
+      'Packets from these networks, such as those of pods that have routable addresses, keep their address, whatever their destination. If masqueradeFromCIDRs is set too, the longest prefix decides. The lists of all config files are joined.',
     examples: [['10.245.0.0/16', 'fd00:10:245::/56']],
     otherAgentsDo: 'masquerade packets from there like all others',
   }),

@@ -29,7 +29,7 @@ export const FINDING_MEANING = {
   'chain-elsewhere': 'rules of the agent are in a dataplane or iptables mode that it does not use',
   'taken-ports': '--to-ports holds ports that NodePorts or tunnels use',
   'uplink-address':
-    'masqueraded packets leave by the default route with another address than its source, or by a link that has no address',
+    'masqueraded packets leave by the default route with another address than the source of that route, or by a link that has no address',
   'not-read': 'the doctor could not read something',
 } as const;
 
