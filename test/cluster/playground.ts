@@ -14,7 +14,7 @@ const NAMESPACE = 'kube-system';
 const MINUTE_MS = 60_000;
 const STEPS = [
   "build Kubernetes, which takes 11 minutes of a core if Go's cache is empty",
-  "build the agent's image, if its sources have changed",
+  "build the agent's image if its sources have changed, which takes some minutes the first time",
   'start two nodes',
   'roll out the agent',
 ] as const;

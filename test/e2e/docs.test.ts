@@ -63,7 +63,7 @@ async function print(node: NodeLab, command: string): Promise<string> {
   await BEFORE[words.join(' ')]?.(node);
   if (name === 'nft') return (await node.box.run(name, words)).stdout;
   assert.equal(name, 'ip-masq-agent');
-  const args = ['-C', node.dir, BINARY, ...words, '--config-dir=config'];
+  const args = ['-C', node.dir, BINARY, ...words, ...(words.includes('-f') ? [] : ['--config-dir=config'])];
   const run = () => node.box.run('env', args);
   const beside = { doctor: besideAgent, status: besideRealAgent }[words[0] ?? ''];
   const { stdout, stderr } = await (beside === undefined ? run() : beside(node, run));
@@ -80,12 +80,14 @@ async function besideRealAgent<Result>(node: NodeLab, work: () => Promise<Result
   return result;
 }
 
-/** A node with the two config files of the page on configuration. */
+/** A node with the two config files of the page on configuration, and the list of README. */
 async function documentedNode(): Promise<NodeLab> {
   const node = await createNode();
   await node.box.run('tee', ['/proc/sys/net/ipv4/ip_forward'], { input: '1' });
   const [cloud, operator] = await yamlBlocks(file('docs/configuration.md'));
   assert.ok(cloud && operator);
+  const [list = ''] = await yamlBlocks(file('README.md'));
+  await writeFile(join(node.dir, 'my-list.yaml'), list);
   await writeFile(join(node.configDir, 'ip-masq-cloud'), cloud);
   await writeFile(join(node.configDir, 'ip-masq-operator'), operator);
   return node;

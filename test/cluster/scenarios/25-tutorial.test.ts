@@ -18,7 +18,7 @@ import { scenario } from '../lab/scenario.ts';
 const PAGE = 'docs/tutorial.md';
 const NAMESPACE = 'kube-system';
 /** A file to write, or commands and their outputs. */
-const BLOCK = /^```yaml\n# (\S+)\n(.*?)^```$|(?<=^```console\n)(.*?)(?=^```$)/gms;
+const BLOCK = /(?<=to `(\S+)`:\n\n```yaml\n)(.*?)(?=^```$)|(?<=^```console\n)(.*?)(?=^```$)/gms;
 /** Commands that change nothing: they are asked again until the cluster has come so far. */
 const ASKS = /^(?:source_at|kubectl (?:-n \S+ )?(?:describe|exec|get|logs)|bin\/ip-masq-agent) /;
 /** kubelet brings an edit within 90 s. */
