@@ -93,7 +93,8 @@ export interface Plan {
   /** All of the agent's rules that it will hold. A rule that stays has the same text in both lists. */
   readonly wanted: readonly PlannedRule[];
   /**
-   * Carries it out, in one or more transactions. After each of them packets meet the old rules or the new ones.
+   * Carries it out, in one or more transactions. During and after each, packets meet the old rules or the new ones; the exception is a
+   * table of nftables that must be made again.
    *
    * @throws {DataplaneError}
    */

@@ -235,6 +235,22 @@ for (const { family, kind } of FAMILY_KINDS) {
         await assertExact(node, policy);
       });
 
+    it('does not make its table again if only the comment of the table is lost, as in a file of an older nft', async () => {
+      await using node = await lab();
+      await node.sync(policy);
+      const table = TABLE(family);
+      const saved = await node.nft(`list table ${table}`);
+      await node.nft(`delete table ${table}\n${saved.replace(/^\tcomment .*\n/m, '')}`);
+      assert.equal(await node.sync(policy), undefined);
+      const head = async () => (await node.nft(`list ruleset`)).match(/^table.*\n.*/m)?.[0];
+      const before = await head();
+      assert.match(before ?? '', /\{\n\tset /);
+      await node.nft(`flush chain ${table} postrouting`);
+      assert.deepEqual((await node.sync(policy))?.found, ['rules differ']);
+      assert.equal(await isInSync(node.dataplane, policy), true);
+      assert.equal(await head(), before);
+    });
+
     it('does not touch a table with its name that another program has made, and says so', async () => {
       await using node = await lab();
       await node.nft(`table ${TABLE(family)} { chain theirs { counter; }; }`);

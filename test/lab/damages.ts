@@ -89,6 +89,7 @@ const WORDS = {
   IPv6: { type: 'ipv6_addr', large: 'fd00::/8', small: 'fd00::2', other: '2001:4860::8' },
 } as const;
 
+const COMMENT = 'comment "ip-masq-agent: kept by ip-masq-agent, changes are undone"';
 const POSTROUTING = 'postrouting { comment "ip-masq-agent: what is masqueraded"; type nat hook postrouting';
 
 /** In nftables, by what is done. */
@@ -135,7 +136,7 @@ const NFTABLES = {
     found: ['rules differ', 'elements differ'],
     script: nft(
       (table, { type }) =>
-        `delete table ${table}; table ${table} { set not-masqueraded { type ${type}; flags interval; counter; }; chain ${POSTROUTING} priority 50; masquerade; }; }`,
+        `delete table ${table}; table ${table} { ${COMMENT}; set not-masqueraded { type ${type}; flags interval; counter; }; chain ${POSTROUTING} priority 50; masquerade; }; }`,
     ),
   },
   'the priority of older versions': { found: ['rules differ'], script: nft(olderPriority) },

@@ -19,7 +19,7 @@ import {
 } from './ruleset.ts';
 import { type MeantSet, type PolicyTable, renderTable, withNames } from './table.ts';
 
-/** One transaction after the other; after each of them, packets have the old verdicts or the new ones. */
+/** One transaction after the other. During and after each, packets have the old verdicts or the new ones, unless it makes the table again. */
 interface Steps {
   readonly transactions: readonly Transaction[];
   /** Each deletes a set that no packet meets any more, and is a transaction of its own. */
@@ -35,18 +35,20 @@ export interface TablePlan extends Steps {
 /**
  * Plans the change to exactly the policy; undefined if nothing differs.
  *
- * @param table undefined if there is none
+ * @param read the table in the kernel; undefined if there is none
  * @param keepsSpare whether sets that no rule looks up are no reason to change anything
  * @throws {DataplaneError} if another program has made the table, or owns it
  */
 export function planTable(
-  table: Table | undefined,
+  read: Table | undefined,
   policy: Policy,
   options: RuleOptions,
   keepsSpare = false,
 ): TablePlan | undefined {
-  if (table !== undefined) refuseForeign(table);
+  if (read !== undefined) refuseForeign(read);
   const wanted = renderTable(policy, options);
+  // The kernel cannot change the user data of a table. No packet meets it, so it is not worth a new table.
+  const table = read && { ...read, comment: wanted.comment, extra: undefined };
   const had = table && keepsSpare ? withoutSpare(table) : table;
   // People read what changes, not that a set changes its name with its content.
   const shown = withNames(wanted, ({ name }) => (had && setFor(had, name)?.name) ?? name);

@@ -103,7 +103,6 @@ const OTHERS: Readonly<Record<string, readonly [object, readonly (readonly strin
     { sets: [{ ...SET, hasOthers: true }] },
     [setsOf(TABLE, '-2'), RULES, [oldSet]],
   ],
-  'makes it again if its comment differs': [{ comment: 'theirs' }, ANEW],
   'makes it again if it has a flow table or a map': [{ others: 1 }, ANEW],
   'makes it again if it is dormant': [{ flags: ['dormant'] }, ANEW],
 };
@@ -121,6 +120,20 @@ describe('the plan for a table of nftables', () => {
   };
   for (const [what, had, policy, found, commands] of [
     ['is nothing if it is the same', TABLE, POLICY, undefined, undefined],
+    [
+      'is nothing if the table itself has another comment, or other user data',
+      { ...TABLE, comment: 'theirs', extra: '010178' },
+      POLICY,
+      undefined,
+      undefined,
+    ],
+    [
+      'does not make it again for its comment if something else differs',
+      { ...TABLE, comment: undefined, chains: [{ ...CHAIN, rules: [] }] },
+      POLICY,
+      ['rules differ'],
+      [RULES],
+    ],
     ['makes it, the sets before the rules', undefined, POLICY, ['table missing'], made(TABLE)],
     [
       'takes another set for other elements',
