@@ -170,7 +170,7 @@ function agree({ decision, isKept }: Explained, { state, verdict, as }: KernelVe
   return state === 'applied' && verdict === decision?.verdict && as === meant;
 }
 
-const OTHER_SOURCES = 'its rules are about packets from other ranges than the config; see ip-masq-agent diff';
+const OTHER_SOURCES = 'its rules have other source ranges than the config; see ip-masq-agent diff';
 
 /** The agent's rules of one family in the dataplane that is used, and in all others. */
 interface ObservedPlaces {

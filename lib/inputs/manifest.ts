@@ -97,7 +97,7 @@ function documentsOf(text: string): readonly Node[] {
     throw new PlacedError(
       'has text behind "---", which kubectl refuses',
       behind[0].length,
-      'begin a line with it',
+      'write this text on a line of its own',
     );
   const documents = parseDocuments(text, isOfAgent(text) ? OWN_MANIFEST_LIMITS : MANIFEST_LIMITS);
   const second = documents[1];

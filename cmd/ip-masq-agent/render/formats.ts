@@ -51,7 +51,7 @@ function forOthers(rendered: Rendered, config: MergedConfig): Rendered {
     const at = setAt(config);
     if (otherAgentsDo === undefined || at === undefined) return [];
     const message = `ip-masq-agent v1 and v2, Cilium and win-bridge do not know ${name}: they ${otherAgentsDo}`;
-    return formatRemark({ at, message, remedy: 'let only this agent read it, or remove the key' });
+    return formatRemark({ at, message, remedy: 'let only this agent read the file, or remove the key' });
   });
   return { ...rendered, notes: [...rendered.notes, ...found] };
 }

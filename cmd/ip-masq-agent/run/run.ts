@@ -108,7 +108,7 @@ async function syncOnce(
     if (blocked !== undefined) throw blocked;
     if (!inSync)
       throw new SystemError(
-        'another program has changed the rules before they were read back: find it, or run without --once, which repairs them',
+        'another program has changed the rules before they were read back: find that program, or run the agent without --once, so that it repairs them',
       );
     const failure = await removeLeftovers(leftoverOptions(parts));
     if (failure !== undefined) parts.notices.log.warn(failure);
