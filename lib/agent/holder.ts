@@ -81,12 +81,18 @@ function processName(pid: number): string {
   return pid === 0 ? '' : ` (process ${pid})`;
 }
 
+/** What the agent tells of its state, in the form of its version; empty if it tells nothing. */
+function stateOf(holder: Holder): {
+  readonly dataplane?: Partial<Record<'name' | 'reason', unknown>> | null;
+  readonly pending?: unknown;
+  readonly vanished?: unknown;
+} {
+  return (holder.kind === 'agent' && holder.introduction?.state) || {};
+}
+
 /** The dataplane of the agent, and why it is in use; undefined if it does not tell. */
 export function dataplaneOf(holder: Holder): Pick<Dataplane, 'name' | 'reason'> | undefined {
-  const { state } = (holder.kind === 'agent' && holder.introduction) || {};
-  const { dataplane }: { readonly dataplane?: Partial<Record<'name' | 'reason', unknown>> | null } =
-    state ?? {};
-  const { name, reason } = dataplane ?? {};
+  const { name, reason } = stateOf(holder).dataplane ?? {};
   return typeof name === 'string' && typeof reason === 'string' ? { name, reason } : undefined;
 }
 
@@ -94,8 +100,7 @@ export function dataplaneOf(holder: Holder): Pick<Dataplane, 'name' | 'reason'> 
 export function vanishedFilesOf(
   holder: Holder,
 ): readonly { readonly file: string; readonly until: string }[] {
-  const { state } = (holder.kind === 'agent' && holder.introduction) || {};
-  const { vanished }: { readonly vanished?: unknown } = state ?? {};
+  const { vanished } = stateOf(holder);
   return (Array.isArray(vanished) ? vanished : []).flatMap((one) => {
     const { file, until }: { readonly file?: unknown; readonly until?: unknown } = one ?? {};
     return typeof file === 'string' && typeof until === 'string' ? [{ file, until }] : [];
@@ -104,9 +109,7 @@ export function vanishedFilesOf(
 
 /** Whether the agent uses another config than the files say, because a file is gone or a change waits for its time in the rollout window. */
 export function usesOtherConfig(holder: Holder): boolean {
-  const { state } = (holder.kind === 'agent' && holder.introduction) || {};
-  const { pending = null }: { readonly pending?: unknown } = state ?? {};
-  return pending !== null || vanishedFilesOf(holder).length > 0;
+  return (stateOf(holder).pending ?? null) !== null || vanishedFilesOf(holder).length > 0;
 }
 
 /** What the other end says; undefined if it is no introduction. */

@@ -13,12 +13,13 @@ import {
   outOfSyncAfter,
   verdictChanges,
 } from './next-state.ts';
+import type { Loop, Running } from './options.ts';
 import { foundOutOfSync } from './out-of-sync.ts';
 import { readConfig } from './reading.ts';
 import { pauseAfter, READS_CONFIG, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, retrying } from './retry.ts';
 import type { InvalidConfig, ValidConfig } from './state.ts';
-import { chooseDataplane, compile, keptConfig, type Loop, type Running } from './steps.ts';
+import { chooseDataplane, compile, keptConfig } from './steps.ts';
 import { type FamilyChange, trySync } from './sync.ts';
 
 /** What a round has done. */
@@ -148,19 +149,19 @@ async function syncInTurn(running: Running, valid: ValidConfig): Promise<Outcome
 
 /** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */
 async function sync(running: Running, config: ValidConfig, families: readonly Family[]): Promise<Outcome> {
-  const { options, agent, notices, trigger, retry } = running;
+  const { agent, notices, trigger, retry } = running;
   const { log } = notices;
   const before = agent.state;
   const changes = new Map<Family, FamilyChange>();
   const onApply = (): void =>
     agent.set({ outOfSync: foundOutOfSync(agent.state.outOfSync, REPAIR_GOES_ON, performance.now()) });
   const { policies, dataplane, observations } = await retrying(async () => {
-    const policies = compile(options, agent, config, families);
+    const policies = compile(running, config, families);
     notices.warn(
       'node addresses',
       addressRemarks(policies).map((one) => formatRemark(one)),
     );
-    const dataplane = await chooseDataplane(options, agent, log);
+    const dataplane = await chooseDataplane(running);
     const attempt = { before: before.families, changes, onApply };
     return { policies, dataplane, observations: await trySync(dataplane, policies, attempt) };
   }, retry);

@@ -3,9 +3,10 @@ import { ageOf } from '../config/read.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
+import type { Running } from './options.ts';
 import { dueAt } from './rollout.ts';
 import { clockTime, type ValidConfig } from './state.ts';
-import { chooseDataplane, keptConfig, policiesOf, type Running } from './steps.ts';
+import { chooseDataplane, keptConfig, policiesOf } from './steps.ts';
 import { all } from './sync.ts';
 
 /**
@@ -22,7 +23,7 @@ export async function configInTurn(running: Running, valid: ValidConfig): Promis
   const hash = configHash(valid.config);
   // Kept also if this round is blocked.
   if (trigger.reason === 'signal') agent.set({ pending: { hash, dueAt: performance.now() } });
-  const policies = policiesOf(options, valid);
+  const policies = policiesOf(running, valid);
   const changesTo = await changesFromNow(running);
   const changes = changesTo(policies);
   const kept = inUse === undefined && pending === undefined ? await keptConfig(running) : undefined;
@@ -50,32 +51,33 @@ export async function configInTurn(running: Running, valid: ValidConfig): Promis
   agent.set({ pending: { hash, dueAt: at } });
   if (inUse !== undefined || kept === undefined) return inUse;
   // If the kernel holds what the last run has applied, it is known what to repair.
-  return changesTo(policiesOf(options, kept)).some(isChange) ? undefined : kept;
+  return changesTo(policiesOf(running, kept)).some(isChange) ? undefined : kept;
 }
 
 /** The config in use, if the config files no longer say what was pending. Without one, rules that go are written as the files last said. */
 async function configWhileInvalid(running: Running, valid: ValidConfig): Promise<ValidConfig | undefined> {
-  const { options, agent, notices } = running;
+  const { agent, notices } = running;
   const { inUse, pending } = agent.state;
   if (pending !== undefined)
     notices.log.info(`config ${pending.hash} is no longer pending: the config files have errors`);
   agent.set({ pending: undefined });
   if (inUse !== undefined) return inUse;
   const changesTo = await changesFromNow(running);
-  return changesTo(policiesOf(options, valid)).some(({ hadNoEffect }) => hadNoEffect) ? valid : undefined;
+  return changesTo(policiesOf(running, valid)).some(({ hadNoEffect }) => hadNoEffect) ? valid : undefined;
 }
 
 /** Whether this node has had the verdicts of these policies before those in use, or keeps their config as the one it has applied last. */
 function wasApplied(
-  { options, agent }: Running,
+  running: Running,
   kept: ValidConfig | undefined,
   hash: string,
   policies: readonly Policy[],
 ): boolean {
   // Then another program, or an address of the node that has changed, makes the difference.
   if (kept !== undefined && configHash(kept.config) === hash) return true;
-  const { configBefore } = agent.state;
-  return configBefore !== undefined && hasSameVerdicts(policiesOf(options, configBefore), policies);
+  const { configBefore } = running.agent.state;
+  if (configBefore === undefined) return false;
+  return !changesBetween(policiesOf(running, configBefore), policies).some(isChange);
 }
 
 type Change = VerdictChanges & { readonly family: Family };
@@ -85,22 +87,20 @@ type Change = VerdictChanges & { readonly family: Family };
  *
  * @throws {DataplaneError} also if another program blocks the rules: what they do is unknown then
  */
-async function changesFromNow({
-  options,
-  agent,
-  notices,
-}: Running): Promise<(after: readonly Policy[]) => readonly Change[]> {
-  const { inUse, policies: before } = agent.state;
+async function changesFromNow(running: Running): Promise<(after: readonly Policy[]) => readonly Change[]> {
+  const { inUse, policies: before } = running.agent.state;
   if (inUse !== undefined) return (after) => changesBetween(before, after);
-  const dataplane = await chooseDataplane(options, agent, notices.log);
-  const { families } = options.reader.config;
+  const dataplane = await chooseDataplane(running);
+  const { families } = running.options.reader.config;
   const held = await all(families.map(async (family) => [family, await dataplane.observe(family)] as const));
   const observed = new Map(held);
   return (after) =>
     after.flatMap((policy) => {
-      const rules = observed.get(policy.family);
+      const { family } = policy;
+      const rules = observed.get(family);
+      // It throws if they are blocked.
       rules?.plan(policy);
-      return rules ? [{ family: policy.family, ...describeKernelChange(rules.verdicts(), policy) }] : [];
+      return rules ? [{ family, ...describeKernelChange(rules.verdicts(), policy) }] : [];
     });
 }
 
@@ -110,10 +110,6 @@ function changesBetween(before: readonly Policy[], after: readonly Policy[]): re
     const last = before.find((one) => one.family === family);
     return last ? [{ family, ...describePolicyChange(last, policy) }] : [];
   });
-}
-
-function hasSameVerdicts(before: readonly Policy[], after: readonly Policy[]): boolean {
-  return !changesBetween(before, after).some(isChange);
 }
 
 function isChange({ lines, hadNoEffect }: VerdictChanges): boolean {

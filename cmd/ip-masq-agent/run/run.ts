@@ -4,9 +4,9 @@ import { KeptConfigFile, removeKeptConfig } from '../../../lib/agent/kept-config
 import { removeLeftovers } from '../../../lib/agent/leftovers.ts';
 import { takeLock } from '../../../lib/agent/lock.ts';
 import { type Round, rounds } from '../../../lib/agent/loop.ts';
+import type { AgentOptions } from '../../../lib/agent/options.ts';
 import { Reasons } from '../../../lib/agent/reasons.ts';
 import { Knowledge } from '../../../lib/agent/state.ts';
-import type { AgentOptions } from '../../../lib/agent/steps.ts';
 import { directoryWatch } from '../../../lib/agent/watch-directory.ts';
 import { systemHost } from '../../../lib/dataplane/host.ts';
 import { Netlink, ownSockets } from '../../../lib/dataplane/netlink.ts';
