@@ -105,7 +105,7 @@ describe('a process of another user that has the name of the lock', onlyRoot, ()
       const diff = await node.agent('diff');
       assert.equal(diff.code, 0);
       if (how === 'listens')
-        assert.match(diff.stderr, /flags of the agent .* unknown: user 65534 .*assuming the defaults/);
+        assert.match(diff.stderr, /flags of the agent .* unknown: user 65534 .*using the default/);
       await squatter.stop();
       await agent.stop();
     });
