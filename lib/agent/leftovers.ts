@@ -1,3 +1,4 @@
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Host } from '../dataplane/host.ts';
 import { listRuleLocations, possibleModes } from '../dataplane/open.ts';
@@ -11,10 +12,6 @@ import type { Knowledge } from './state.ts';
 /** Milliseconds until a busy kernel fails an attempt. */
 const ATTEMPT_MS = 1_000;
 
-/** The pauses after which an attempt that has failed is repeated: each is twice as long as the last. */
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 300_000;
-
 export interface LeftoverOptions {
   readonly dataplane: DataplaneOptions;
   readonly host: Host;
@@ -26,16 +23,16 @@ export interface LeftoverOptions {
 }
 
 /**
- * Removes leftovers beside the loop, and tries again until it succeeds.
+ * Removes leftovers beside the loop, until it succeeds for each dataplane that comes into use.
  *
  * @returns what asks for it, only after the rules of this run are in the kernel, so that the node is never without rules
  */
 export function leftoverRemoval(options: LeftoverOptions): () => void {
-  const { notices, signal } = options;
-  let again: NodeJS.Timeout | undefined;
-  let pause = FIRST_PAUSE_MS;
-  const remove = oneAtATime<void>(async () => {
-    clearTimeout(again);
+  const { agent, notices, signal } = options;
+  let done: Dataplane | undefined;
+  return oneAtATime<void>(async () => {
+    const { dataplane } = agent.state;
+    if (dataplane === done) return;
     const failure = await removeLeftovers(options);
     if (signal.aborted) return;
     const warning = `${failure}; trying again until it succeeds`;
@@ -44,10 +41,8 @@ export function leftoverRemoval(options: LeftoverOptions): () => void {
       failure === undefined ? [] : [warning],
       'no leftovers of an earlier run are left',
     );
-    if (failure !== undefined) again = setTimeout(remove, pause).unref();
-    pause = failure === undefined ? FIRST_PAUSE_MS : Math.min(2 * pause, LONGEST_PAUSE_MS);
+    if (failure === undefined) done = dataplane;
   }, notices.log);
-  return remove;
 }
 
 /**

@@ -31,7 +31,7 @@ describe('while another program holds the xtables lock', () => {
     assert.equal((await node.agent('--once', LEGACY)).code, 0);
     const volume = await node.volume({ 'ip-masq-cloud': inside('10.1.0.0/16') });
     const lock = await holdLock(node);
-    const agent = node.start('--backend=nftables', SERVED);
+    const agent = node.start('--backend=nftables', '--resync-interval=2s', SERVED);
     await agent.logged(/cannot remove leftovers .*; trying again/);
     await agent.logged(/http:/);
     await volume.swap({ 'ip-masq-cloud': inside('10.2.0.0/16') });

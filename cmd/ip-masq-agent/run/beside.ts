@@ -4,7 +4,6 @@ import { failureText, oneAtATime } from '../../../lib/agent/one-at-a-time.ts';
 import type { Reasons } from '../../../lib/agent/reasons.ts';
 import { appliedPolicies, type Knowledge } from '../../../lib/agent/state.ts';
 import { watchAddresses, watchKernel } from '../../../lib/agent/watch-node.ts';
-import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import type { Host } from '../../../lib/dataplane/host.ts';
 import type { Netlink } from '../../../lib/dataplane/netlink.ts';
 import { watchedTables } from '../../../lib/dataplane/open.ts';
@@ -36,9 +35,12 @@ const READ_AGAIN_MS = 300_000;
 
 /** Begins, after the first sync, what goes on beside the loop: sources of reasons, and readings of the node. */
 export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
-  const { flags, agent, notices } = parts;
+  const { flags, notices } = parts;
   const flows = await watchFlows(parts);
-  const leftovers = leftoverRemoval({ ...leftoverOptions(parts), onRemoval: () => flows?.read('change') });
+  const removeLeftovers = leftoverRemoval({
+    ...leftoverOptions(parts),
+    onRemoval: () => flows?.read('change'),
+  });
   const readNode = oneAtATime<void>(async () => {
     await readPodRoutes(parts);
     await readUplinks(parts);
@@ -46,7 +48,7 @@ export async function startBeside(parts: Parts): Promise<readonly Beside[]> {
   watchOwnAddresses(parts, flows);
   return [
     readsFlows(flags, flows),
-    onNewDataplane(agent, leftovers),
+    ({ inSync }) => inSync && removeLeftovers(),
     changedOrDue(readNode),
     (round) => isChange(round) && collectGarbageSoon(),
   ];
@@ -64,16 +66,6 @@ function changedOrDue(job: () => void): Beside {
     isDue ||= isChange(round) || performance.now() - doneAt >= READ_AGAIN_MS;
     if (!isDue || !round.inSync) return;
     [isDue, doneAt] = [false, performance.now()];
-    job();
-  };
-}
-
-/** Does it once for each dataplane, when that is in sync. */
-function onNewDataplane(agent: Knowledge, job: () => void): Beside {
-  let last: Dataplane | undefined;
-  return ({ inSync }) => {
-    if (!inSync || agent.state.dataplane === last) return;
-    last = agent.state.dataplane;
     job();
   };
 }
