@@ -35,7 +35,7 @@ const CONNECTION_MS = 1_000;
  * anything else is in the way, it warns, and the agent goes on without the lock: nobody but root may stop it.
  *
  * @param deadline until when it waits, in milliseconds of performance.now()
- * @throws {SystemError} if another agent keeps the lock; an AbortError after the signal
+ * @throws {SystemError} if another agent keeps the lock; an AbortError, or the reason of the signal, after it
  */
 export async function takeLock(
   { introduce, timeoutMs, log, signal }: LockOptions,

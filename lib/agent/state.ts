@@ -80,7 +80,7 @@ export interface FamilyState {
   readonly dataplane: Dataplane;
   /** The generation of nf_tables in which the kernel held it; undefined if it did not, or the dataplane cannot tell. */
   readonly generation: number | undefined;
-  /** The last sync that has ended in sync; undefined before there is one. */
+  /** When a round has ended with it in the kernel last; undefined before there is one. */
   readonly syncedAt: number | undefined;
   readonly lastSync: number | undefined;
   /** The last change of the rules, and how the kernel differed then. */

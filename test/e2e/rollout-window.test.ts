@@ -292,6 +292,27 @@ const ROWS: readonly {
     },
   },
   {
+    what: 'a restart is not ready while another program blocks the rules, and SIGHUP counts when that has ended',
+    window: '1h',
+    setting: { backend: 'iptables' },
+    async proceed(node, agent) {
+      agent.kill('SIGKILL');
+      await agent.ended;
+      await node.nft('add table ip nat { flags dormant; }');
+      const second = await node.begin('1h', '--iptables-mode=nft');
+      await second.logged(/the table ip nat is dormant/);
+      await answers(node, '/readyz', /^503 .*no sync has succeeded yet/);
+      await answers(node, '/readyz', /^503 (.*\n)*.*dormant/);
+      second.kill('SIGHUP');
+      await delay(1_000);
+      await node.nft('add table ip nat');
+      await second.logged(/no other program blocks the rules any more/);
+      await appliedTime(second, '10.2.0.0/16');
+      await answers(node, '/readyz', /^200 ok/);
+      return second;
+    },
+  },
+  {
     what: 'a restart that does not know the config in use applies the new one if the rules go',
     window: '1h',
     async proceed(node, agent) {
