@@ -21,6 +21,7 @@ interface Explanations {
 }
 
 type Explanation = ReturnType<typeof explainedJson>;
+type Suspects = NonNullable<Explanation['live']>['suspects'];
 
 /** An item of the output of check. */
 interface Problem extends Advice {
@@ -48,11 +49,14 @@ function status(answer: object): Summary {
 }
 
 function doctor(answer: object): Summary {
-  const { findings } = answer as Examination;
-  if (findings.length === 0) return { lines: ['nothing found'] };
+  const { findings, suspects = [] } = answer as Pick<Examination, 'findings'> & { suspects?: Suspects };
+  const programs = programsText(suspects);
+  const others = programs === '' ? [] : [`NAT there too: ${programs}`];
+  if (findings.length === 0) return { lines: ['nothing found', ...others] };
   const named = findings.map(({ kind, family }) => `${kind}${family === undefined ? '' : ` (${family})`}`);
+  const lines = findings.map((one, at) => `${named[at]}: ${adviceText(one)}`);
   // Messages name addresses and interfaces of the node.
-  return { lines: findings.map((one, at) => `${named[at]}: ${adviceText(one)}`), key: named.join('\n') };
+  return { lines: [...lines, ...others], key: [...named, ...others].join('\n') };
 }
 
 function check(answer: object): Summary {
@@ -102,9 +106,14 @@ function verdictText(one: Explanation): string {
   const { verdict, live } = one;
   if (live === undefined) return saidText(one);
   const kernel = live.agrees ? '; the kernel agrees' : `; the kernel: ${nowText(live)}`;
-  const programs = [...new Set(live.suspects.map(({ program }) => program ?? 'an unknown program'))];
-  const others = programs.length === 0 ? '' : `; NAT there too: ${programs.join(', ')}`;
+  const programs = programsText(live.suspects);
+  const others = programs === '' ? '' : `; NAT there too: ${programs}`;
   return `${saidText(one)}${live.agrees && verdict === null ? '' : kernel}${others}`;
+}
+
+/** The programs besides the agent that do NAT on the node. */
+function programsText(suspects: Suspects): string {
+  return [...new Set(suspects.map(({ program }) => program ?? 'an unknown program'))].join(', ');
 }
 
 function saidText({ address, verdict, decidedBy, live }: Explanation): string {
