@@ -131,6 +131,17 @@ describe('the chart', { skip: NO_HELM }, () => {
     assert.notDeepEqual(selectors[0], selectors[1]);
   });
 
+  it('tells ip-masq-ranges which config files the agents accept', async () => {
+    const set = [
+      'components.ranges=true,components.strict=true',
+      'flags.must-masquerade={8.0.0.0/8,9.0.0.0/8}',
+    ];
+    const objects = await objectsOfChart('ip-masq-agent', ...set.map((value) => `--set=${value}`));
+    const text = JSON.stringify(objects);
+    const flags = ['--v=2', '--must-masquerade=8.0.0.0/8', '--must-masquerade=9.0.0.0/8', '--strict'];
+    assert.ok(text.includes(`"args":["${flags.join('","')}","--namespace=`), text);
+  });
+
   it('takes what charts usually take', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'values.yaml');
