@@ -53,15 +53,15 @@ export function leftoverRemoval(options: LeftoverOptions): () => void {
 export async function removeLeftovers(options: LeftoverOptions): Promise<string | undefined> {
   const { dataplane, host, agent, notices, signal } = options;
   const inUse = agent.state.dataplane;
+  // If the loop has chosen another dataplane, that one may be at the location. The round that has chosen it asks again.
+  const isOutdated = () => agent.state.dataplane !== inUse;
   const failures: string[] = [];
   try {
     for (const location of await listRuleLocations(dataplane, host, await possibleModes(dataplane, host))) {
-      const { state } = agent;
-      // The loop has chosen another dataplane, which may not hold the rules yet: the round that writes them asks again.
-      if (state.dataplane !== inUse) return undefined;
-      if (location.dataplane.name === inUse?.name && state.families.has(location.family)) continue;
+      if (isOutdated()) return undefined;
+      if (location.dataplane.name === inUse?.name && agent.state.families.has(location.family)) continue;
       const retry = { timeoutMs: ATTEMPT_MS, signal, onRetry: () => {} };
-      for (const removal of await removeFromAll([location], retry)) {
+      for (const removal of await removeFromAll([location], { ...retry, isOutdated })) {
         if (removal.rules !== undefined) options.onRemoval?.();
         logRemoval(notices.log, removal, 'no longer in use: ');
         if (hasFailed(removal)) failures.push(describeRemoval(removal));

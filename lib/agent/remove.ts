@@ -17,6 +17,11 @@ export interface Removal extends RuleLocation {
   readonly undeletable: readonly string[];
 }
 
+interface RemovalOptions extends RetryOptions {
+  /** Asked at the last moment: whether rules that were to be removed may be in use now, and stay. */
+  readonly isOutdated?: () => boolean;
+}
+
 /**
  * Removes the agent's rules from all of these locations. A failure in one does not stop the others.
  *
@@ -24,7 +29,7 @@ export interface Removal extends RuleLocation {
  */
 export async function removeFromAll(
   locations: readonly RuleLocation[],
-  options: RetryOptions,
+  options: RemovalOptions,
   isDry = false,
 ): Promise<readonly Removal[]> {
   const removals: Removal[] = [];
@@ -55,13 +60,14 @@ export async function removeFromAll(
 export async function removeRules(
   dataplane: Dataplane,
   family: Family,
-  options: RetryOptions,
+  options: RemovalOptions,
   isDry = false,
 ): Promise<{ readonly rules: readonly string[] | undefined; readonly undeletable: readonly string[] }> {
   return retrying(async () => {
     const observed = await dataplane.observe(family);
     const plan = observed.planRemoval();
     if (isDry) return { rules: plan?.current, undeletable: [] };
+    if (options.isOutdated?.()) return { rules: undefined, undeletable: [] };
     await plan?.apply();
     const undeletable = observed.describeUndeletable();
     const isGone = undeletable.length === 0 || plan?.current.length !== 0;
