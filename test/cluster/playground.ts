@@ -1,12 +1,13 @@
 // Brings up a cluster on this machine, with the agent in it, and says how to use it. It stays until `make cluster-down`.
-import { dirname, relative } from 'node:path';
+import { relative } from 'node:path';
 import { agentIn } from './lab/agent.ts';
 import { clusterFromEnvironment } from './lab/cluster.ts';
 import { agentImage } from './lab/image.ts';
 import { kubectlFor } from './lab/kubectl.ts';
 import { buildPrograms } from './local/build.ts';
 import { leaveCluster, stopCluster } from './local/cluster.ts';
-import { PLAYGROUND, placesOf } from './local/options.ts';
+import { PLAYGROUND, PROGRAMS, placesOf } from './local/options.ts';
+import { livingOwner } from './local/owner.ts';
 import { parametersFrom } from './local/parameters.ts';
 import { checkRequirements } from './local/requirements.ts';
 
@@ -28,6 +29,10 @@ try {
 
 async function play(): Promise<void> {
   checkRequirements();
+  if ((await livingOwner(placesOf(PLAYGROUND).owner)) !== undefined) {
+    console.log(`A cluster is up already: \`make cluster-down\` ends it.\n${instructions()}`);
+    return;
+  }
   const parameters = parametersFrom(process.env);
   using steps = startSteps();
   await buildPrograms(console.log);
@@ -44,7 +49,7 @@ async function play(): Promise<void> {
     await stopCluster(PLAYGROUND);
     throw error;
   }
-  console.log(instructions(env['KUBECTL'] ?? ''));
+  console.log(instructions());
 }
 
 /** Says at the start of each step, and each minute, what it does and what is left. */
@@ -66,12 +71,12 @@ function startSteps(): Disposable & { next(): void } {
   };
 }
 
-function instructions(kubectl: string): string {
+function instructions(): string {
   const { kubeconfig, logs } = placesOf(PLAYGROUND);
   return `
 The agent runs on two nodes. Use them from this machine:
 
-  export KUBECONFIG=${kubeconfig} PATH=${dirname(kubectl)}:$PATH
+  export KUBECONFIG=${kubeconfig} PATH=${PROGRAMS}:$PATH
   kubectl get pods -A -o wide
   kubectl -n ${NAMESPACE} exec daemonset/ip-masq-agent -- ip-masq-agent explain --live 198.51.100.7
   kubectl -n ${NAMESPACE} edit configmap ip-masq-operator
