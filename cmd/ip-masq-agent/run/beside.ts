@@ -1,3 +1,4 @@
+import type { KeptConfigFile } from '../../../lib/agent/kept-config.ts';
 import { leftoverRemoval } from '../../../lib/agent/leftovers.ts';
 import type { Round } from '../../../lib/agent/loop.ts';
 import { failureText, oneAtATime } from '../../../lib/agent/one-at-a-time.ts';
@@ -25,6 +26,8 @@ export interface Parts {
   readonly notices: Notices;
   readonly host: Host;
   readonly netlink: Netlink;
+  /** Keeps the config in use for the next run; undefined without a state directory. */
+  readonly store: KeptConfigFile | undefined;
 }
 
 /** Takes each round that has synced. */

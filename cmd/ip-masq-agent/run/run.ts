@@ -47,18 +47,18 @@ function startAgent(args: Args, log: Logger): Daemon {
   const notices = new Notices(log);
   const netlink = createNetlink(agent, notices);
   const host = systemHost(flags['sync-timeout'], netlink);
-  const parts: Parts = { flags, agent, reasons, notices, host, netlink };
+  const store = flags['state-dir'] === '' ? undefined : new KeptConfigFile(flags['state-dir'], notices);
+  if (store) agent.set({ keptFiles: [] });
+  const parts: Parts = { flags, agent, reasons, notices, host, netlink, store };
   // Until the lock is decided, the rules may be those of another agent.
   const cleansUp = () => flags['cleanup-on-exit'] && agent.state.ownsRules;
   stopAtSignal(log, cleansUp, flags.once ? EXIT.system : EXIT.ok);
-  const store = flags['state-dir'] === '' ? undefined : new KeptConfigFile(flags['state-dir'], notices);
-  if (store) agent.set({ keptFiles: [] });
-  const options = agentOptions(args, parts, store);
+  const options = agentOptions(args, parts);
   // Tools run while the config files are read. The first round chooses again, and tells of a failure.
   options.chooseDataplane().catch(() => {});
   const loop = rounds({ options, agent, notices, signal: stopSignal }, reasons);
   return {
-    work: flags.once ? syncOnce(loop, parts, store) : keepSynced(loop, parts, store),
+    work: flags.once ? syncOnce(loop, parts) : keepSynced(loop, parts),
     async afterStop() {
       if (!cleansUp()) return;
       await cleanUp(flags, log);
@@ -69,12 +69,8 @@ function startAgent(args: Args, log: Logger): Daemon {
 }
 
 /** Tells everyone of each round. */
-async function keepSynced(
-  loop: AsyncIterable<Round>,
-  parts: Parts,
-  store: KeptConfigFile | undefined,
-): Promise<void> {
-  const { agent } = parts;
+async function keepSynced(loop: AsyncIterable<Round>, parts: Parts): Promise<void> {
+  const { agent, store } = parts;
   const watchKernel = kernelWatch(parts);
   let count: ((round: Round) => void) | undefined;
   let beside: Awaited<ReturnType<typeof startBeside>> | undefined;
@@ -99,11 +95,7 @@ async function keepSynced(
  *
  * @throws {SystemError} if the kernel does not hold the rules; the signal, if it comes before the sync
  */
-async function syncOnce(
-  loop: AsyncIterable<Round>,
-  parts: Parts,
-  store: KeptConfigFile | undefined,
-): Promise<void> {
+async function syncOnce(loop: AsyncIterable<Round>, parts: Parts): Promise<void> {
   for await (const { inSync, blocked } of loop) {
     if (blocked !== undefined) throw blocked;
     if (!inSync)
@@ -112,7 +104,7 @@ async function syncOnce(
       );
     const failure = await removeLeftovers(leftoverOptions(parts));
     if (failure !== undefined) parts.notices.log.warn(failure);
-    if (store) await keepOrGiveUp(store, parts);
+    if (parts.store) await keepOrGiveUp(parts.store, parts);
     return;
   }
   stopSignal.throwIfAborted();
@@ -126,11 +118,7 @@ async function keepOrGiveUp(store: KeptConfigFile, { flags, agent, notices }: Pa
     notices.log.warn('the last valid config is not written: the disk of --state-dir hangs');
 }
 
-function agentOptions(
-  args: Args,
-  { flags, agent, reasons, notices, host }: Parts,
-  store: KeptConfigFile | undefined,
-): AgentOptions {
+function agentOptions(args: Args, { flags, agent, reasons, notices, host, store }: Parts): AgentOptions {
   const watch = () => directoryWatch(flags['config-dir'], () => reasons.add('change'), notices, stopSignal);
   return {
     reader: { ...readerOptions(flags), graceMs: flags['vanished-grace'] },
