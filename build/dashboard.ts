@@ -409,6 +409,18 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
   ],
 };
 
+/** A panel for each gauge that no row shows: its highest and its lowest value on any node. */
+function otherPanels(): readonly Panel[] {
+  const shown = JSON.stringify(ROWS);
+  return Object.entries(METRICS).flatMap(([name, { type, labels, help }]) => {
+    if (type !== 'gauge' || shown.includes(`${METRIC_PREFIX}${name}{`)) return [];
+    const metric = `by (${labels.join(', ')}) (${m[name as keyof typeof m]})`;
+    const legend = labels.map((label) => `{{${label}}} `).join('');
+    const queries = { [`${legend}most`]: `max ${metric}`, [`${legend}least`]: `min ${metric}` };
+    return [series([8, 8], name, help, queries, STEPS)];
+  });
+}
+
 const FRAME = {
   __inputs: [
     {
@@ -469,7 +481,8 @@ export function dashboard() {
   const panels: unknown[] = [];
   let id = 0;
   let y = 0;
-  for (const [index, [title, row]] of Object.entries(ROWS).entries()) {
+  const rows = Object.entries({ ...ROWS, Other: otherPanels() }).filter(([, row]) => row.length > 0);
+  for (const [index, [title, row]] of rows.entries()) {
     const collapsed = index > 1;
     const head = { type: 'row', id: ++id, title, collapsed, gridPos: { h: 1, w: 24, x: 0, y } };
     const { placed, bottom } = layOut(row, y + 1);

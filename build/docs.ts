@@ -13,7 +13,8 @@ import { CONFLICT_KINDS, KINDS, type ProblemKind } from '../lib/config/problem.t
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
 import { REASONS } from '../lib/ranges/decide.ts';
 import { METRICS as RANGES_METRICS } from '../lib/ranges/metrics.ts';
-import { METRIC_PREFIX, METRICS, Metrics } from '../lib/status/metrics.ts';
+import { METRIC_PREFIX, METRICS } from '../lib/status/metrics.ts';
+import { Metrics } from '../lib/status/registry.ts';
 import { type ClusterResult, readResults } from '../test/cluster/results.ts';
 import { type KernelResult, readKernelResults } from '../test/kernels/results.ts';
 import { exampleRules } from '../test/prometheus/support.ts';

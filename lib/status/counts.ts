@@ -3,7 +3,7 @@ import type { FamilySync } from '../agent/next-state.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
-import type { Metrics } from './metrics.ts';
+import type { Metrics } from './registry.ts';
 
 /** Adds what a round has done to the counters. Those that begin with zero are there at once, or rate() misses the first event. */
 export function countRound(metrics: Metrics, round: Round): void {

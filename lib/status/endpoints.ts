@@ -2,11 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Knowledge } from '../agent/state.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import { setPacketCounts } from './counts.ts';
-import { setFacts } from './facts.ts';
 import { liveness, readiness } from './health.ts';
 import { LIMITS } from './limits.ts';
-import { METRICS_TYPE, type Metrics } from './metrics.ts';
 import { probeReply } from './probes.ts';
+import { METRICS_TYPE, type Metrics } from './registry.ts';
 import { plain, type Routes, reply } from './server.ts';
 import { type About, agentState, statusLines } from './status-json.ts';
 
@@ -36,7 +35,7 @@ export function routes(endpoints: Endpoints) {
   return {
     '/metrics': atMostEach(LIMITS.sharedAnswerMs, async () => {
       setPacketCounts(metrics, new Map(await readCounts()));
-      setFacts(metrics, agent.state, endpoints);
+      metrics.setGauges(agent.state, endpoints);
       return reply(200, METRICS_TYPE, await metrics.text());
     }),
     // An answer is enough: /readyz tells of a sync that hangs.

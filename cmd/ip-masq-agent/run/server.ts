@@ -4,7 +4,7 @@ import type { State } from '../../../lib/agent/state.ts';
 import { mergedValue, problemValue } from '../../../lib/report/json.ts';
 import { countRound } from '../../../lib/status/counts.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
-import { Metrics } from '../../../lib/status/metrics.ts';
+import { Metrics } from '../../../lib/status/registry.ts';
 import { type Routes, serve } from '../../../lib/status/server.ts';
 import { hashOf, pendingConfig, vanishedFiles } from '../../../lib/status/status-json.ts';
 import { prettyJson } from '../../../lib/text/escape.ts';

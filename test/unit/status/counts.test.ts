@@ -6,7 +6,7 @@ import type { Reason } from '../../../lib/agent/reasons.ts';
 import type { DifferenceKind, EntryCount } from '../../../lib/dataplane/dataplane.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { countRound, setPacketCounts } from '../../../lib/status/counts.ts';
-import { Metrics } from '../../../lib/status/metrics.ts';
+import { Metrics } from '../../../lib/status/registry.ts';
 import { mergedOf } from '../config/support.ts';
 import { readerOf } from './support.ts';
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { Knowledge } from '../../../lib/agent/state.ts';
 import { routes } from '../../../lib/status/endpoints.ts';
 import { LIMITS } from '../../../lib/status/limits.ts';
-import { Metrics } from '../../../lib/status/metrics.ts';
+import { Metrics } from '../../../lib/status/registry.ts';
 import { ABOUT } from './support.ts';
 
 describe('answers that are equal', () => {

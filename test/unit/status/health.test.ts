@@ -4,9 +4,13 @@ import { CALM, foundOutOfSync } from '../../../lib/agent/out-of-sync.ts';
 import type { FamilyState, State } from '../../../lib/agent/state.ts';
 import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
 import { problem } from '../../../lib/config/problem.ts';
-import { liveness, readiness } from '../../../lib/status/health.ts';
-import { checksText } from '../../../lib/status/probes.ts';
+import { liveness, type ProbeCheck, readiness } from '../../../lib/status/health.ts';
+import { probeReply } from '../../../lib/status/probes.ts';
 import { familyOf } from './support.ts';
+
+function textOf(checks: readonly ProbeCheck[], verbose = false): string {
+  return probeReply(checks, verbose).body.toString();
+}
 
 function synced(syncedAt: number): FamilyState {
   return familyOf({ family: 'IPv4', from: [], entries: [] }, { syncedAt });
@@ -41,7 +45,7 @@ describe('readiness', () => {
     const outOfSync = foundOutOfSync(CALM, 'nft changes them', 0);
     const families = new Map([['IPv4', synced(5_000)]] as const);
     const checks = readiness({ ...GOOD, outOfSync, families }, ['IPv4'], 1000, 5_000);
-    assert.match(checksText(checks, false), /^\[-\] rules: nft changes them\nnot ok\n$/);
+    assert.match(textOf(checks), /^\[-\] rules: nft changes them\nnot ok\n$/);
   });
 
   for (const [what, families, expected] of [
@@ -67,10 +71,10 @@ describe('readiness', () => {
     const rules = '[+] rules: they have not been out of sync for long\n';
     const config = '[+] config: no error at the last reading\n';
     assert.equal(
-      checksText(checks, true),
+      textOf(checks, true),
       `${config}[+] sync IPv4: last sync 0.001 s ago, the limit is 3 s\n${bad}${rules}not ok\n`,
     );
-    assert.equal(checksText(checks, false), `${bad}not ok\n`);
+    assert.equal(textOf(checks), `${bad}not ok\n`);
   });
 
   it('is missing while the config is invalid, with the first error', () => {
@@ -78,13 +82,13 @@ describe('readiness', () => {
     const error = new InvalidConfigError([problem('syntax', { at, message: 'a', remedy: 'b' })]);
     const checks = readiness({ ...GOOD, invalid: { error, since: 0 }, families: new Map() }, [], 1000, 0);
     assert.match(
-      checksText(checks, false),
+      textOf(checks),
       /^\[-\] config: 1 error in the config since 1970-.* ip-masq-a: .*\nnot ok\n$/,
     );
   });
 
   it('is one word where all is good, and nobody asks for more', () => {
     const checks = readiness({ ...GOOD, families: new Map([['IPv4', synced(0)]]) }, ['IPv4'], 1000, 0);
-    assert.equal(checksText(checks, false), 'ok\n');
+    assert.equal(textOf(checks), 'ok\n');
   });
 });

@@ -2,41 +2,150 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { METRIC_PREFIX, METRICS, METRICS_TYPE, Metrics } from '../../../lib/status/metrics.ts';
-import { UNPRINTABLE } from '../config/support.ts';
+import { foundOutOfSync } from '../../../lib/agent/out-of-sync.ts';
+import type { State } from '../../../lib/agent/state.ts';
+import { InvalidConfigError } from '../../../lib/config/invalid-config.ts';
+import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
+import { compilePolicy, type Family } from '../../../lib/policy/policy.ts';
+import { METRIC_PREFIX, METRICS } from '../../../lib/status/metrics.ts';
+import { Metrics } from '../../../lib/status/registry.ts';
+import { loadedOf, merge, mergedOf } from '../config/support.ts';
+import { ABOUT, factsOf, familyOf, readerOf, stateOf, synced } from './support.ts';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 
-describe('the metrics', () => {
-  it('of the process are its start alone, and none are of Node.js', async () => {
-    const lines = samples((await new Metrics().text()).split('\n'));
-    const [[name, start] = ['', 0], ...more] = lines
-      .filter((line) => /^(?:process|nodejs)_/.test(line))
-      .map(pair);
-    assert.deepEqual([name, more], ['process_start_time_seconds', []]);
-    assert.ok(Math.abs(start + performance.now() / 1000 - Date.now() / 1000) < 60, `started ${start}`);
+const TEXTS = {
+  a: 'nonMasqueradeCIDRs: [10.0.0.0/8, 10.0.0.0/8, fd00::/8]\nmasqueradeCIDRs: [10.1.0.0/16]\n',
+  b: 'masqLinkLocal: true\n',
+};
+
+function read(texts: Readonly<Record<string, string>>): Partial<State> {
+  const { config, problems } = merge(texts);
+  assert.ok(config);
+  const valid = loadedOf(config, problems);
+  return { reading: valid, valid, inUse: valid };
+}
+
+function refused(text: string): State['invalid'] {
+  const { problems } = merge({ a: text });
+  return { error: new InvalidConfigError(problems, [{ name: 'a', text }]), since: 0 };
+}
+
+describe('the gauges', () => {
+  it('describe the last valid config, also if it is not valid now', async () => {
+    const valid = read({ ...TEXTS, c: 'masqLinkLocal: false\n' });
+    const good = factsOf(stateOf(valid));
+    assert.equal(await good.value('config_files'), 3);
+    assert.equal(await good.value('config_valid'), 1);
+    assert.equal(await good.value('config_problems', 'severity="warning"', 'kind="link-local-flag"'), 1);
+    assert.equal(await good.value('config_problems', 'severity="info"', 'kind="duplicate"'), 1);
+    assert.equal((await good.series('config_file_info')).length, 3);
+    const [info] = await good.series('config_info');
+    const bad = factsOf(stateOf({ ...valid, vanished: new Map([['b', 0]]), invalid: refused('x: 1\n') }));
+    assert.deepEqual(await bad.series('config_info'), [info]);
+    assert.equal(await bad.value('config_valid'), 0);
+    assert.equal(await bad.value('vanished_config_files'), 1);
+    assert.equal((await bad.series('config_file_info')).length, 2);
+    const other = factsOf(stateOf(read({ b: 'nonMasqueradeCIDRs: [10.0.0.0/8]\n' })));
+    const conflicts = await other.series('config_problems');
+    assert.ok(conflicts.length > 1 && conflicts.every((line) => line.endsWith(' 0')), conflicts.join());
+    assert.notDeepEqual(await other.series('config_info'), [info]);
   });
 
-  it('of the table are all exposed, with type and help', async () => {
-    const body = await new Metrics().text();
-    assert.match(METRICS_TYPE, /^text\/plain; version=0\.0\.4/);
-    for (const [name, definition] of Object.entries(METRICS)) {
-      assert.ok(body.includes(`# HELP ${METRIC_PREFIX}${name} ${definition.help}\n`), name);
-      assert.ok(body.includes(`# TYPE ${METRIC_PREFIX}${name} ${definition.type}\n`), name);
+  it('count the errors of a refused config by kind', async () => {
+    const first = factsOf(
+      stateOf({ invalid: refused('nonMasqueradeCIDRs: [10.0.0.1/8, 10.0.0.2/8]\nx: 1\n') }),
+    );
+    assert.equal(await first.value('config_errors', 'kind="cidr"'), 2);
+    assert.equal(await first.value('config_errors', 'kind="unknown-key"'), 1);
+    const second = factsOf(stateOf({ invalid: refused('y: 1\n') }));
+    assert.equal((await second.series('config_errors')).length, 1);
+    const valid = factsOf(stateOf(read(TEXTS)));
+    assert.deepEqual(await valid.series('config_errors'), []);
+  });
+
+  it('say what the kernel holds: entries by verdict, what they make there, and when it was synced', async () => {
+    const state = synced(mergedOf(TEXTS), { lastSync: 2_000, lastChange: 1_000 });
+    const { value } = factsOf(state);
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="not_masqueraded"'), 1);
+    assert.equal(await value('config_entries', 'family="IPv4"', 'verdict="masqueraded"'), 1);
+    assert.equal(await value('rules', 'family="IPv4"'), 102);
+    assert.equal(await value('last_sync_success_timestamp_seconds', 'family="IPv4"'), 2);
+    assert.equal(await value('last_change_timestamp_seconds', 'family="IPv4"'), 1);
+    assert.equal(await value('rules_out_of_sync'), 0);
+    const away = factsOf({
+      ...state,
+      outOfSync: foundOutOfSync(state.outOfSync, 'x', performance.now() - 6_000),
+    });
+    assert.equal(await away.value('rules_out_of_sync'), 1);
+  });
+
+  it('have no value for what the state does not say, and forget what it no longer says', async () => {
+    const metrics = new Metrics();
+    const { series } = readerOf(metrics);
+    const flows = { at: 0, counts: [], portUsage: new Map([['IPv4', 0.5]] as const) };
+    const podRoutes = new Map<Family, number>([['IPv4', 1]]);
+    const told = { keptFiles: [], netlink: 'works', flows, podRoutes } as const;
+    const names = ['last_valid_config_kept', 'netlink_active', 'port_usage_ratio', 'masqueraded_pod_routes'];
+    for (const [known, count] of [
+      [told, 1],
+      [{}, 0],
+      [told, 1],
+    ] as const) {
+      metrics.setGauges(stateOf(known), ABOUT);
+      for (const name of names) assert.equal((await series(name)).length, count, name);
     }
+    const legacy = { iptables: { mode: 'legacy', suffix: '' } } as Partial<Dataplane> as Dataplane;
+    metrics.setGauges(stateOf({ ...told, dataplane: legacy }), ABOUT);
+    assert.deepEqual(await series('netlink_active'), []);
   });
 
-  it('of the table are all given a value somewhere', () => {
-    const files = globSync(`${ROOT}{cmd,lib}/**/*.ts`).filter((file) => !file.endsWith('/metrics.ts'));
-    const code = files.map((file) => readFileSync(file, 'utf8')).join('');
-    // A gauge that is replaced by nothing has no value.
-    const given = code.matchAll(/\.(?:set|setOnly|add|observe|replace)\(\s*'(\w+)',(?!\s*\[\]\))/g);
-    const names = new Set([...given].map(([, name]) => name));
-    const unused = Object.keys(METRICS).filter((name) => !names.has(name));
-    assert.deepEqual(unused, []);
+  it('say whether the state directory holds the config in use, and not one of before', async () => {
+    const inUse = read(TEXTS).valid;
+    const kept = (keptFiles: State['keptFiles']) =>
+      factsOf(stateOf({ inUse, keptFiles })).value('last_valid_config_kept');
+    assert.equal(await kept(inUse?.configFiles), 1);
+    assert.equal(await kept([]), 0);
+    assert.equal(await kept(read(TEXTS).valid?.configFiles), 0);
   });
 
-  it('of the table are all named in some test', () => {
+  it('count ranges by how many addresses of the node they hold, as long as a config lists any', async () => {
+    const own = [0x09000001n, 0x09000002n, 0x0a000001n, 0x0a000002n].map(
+      (value, index) => ({ family: 'IPv4', value, rank: index === 3 ? 1 : 0 }) as const,
+    );
+    const items = ['9.0.0.0/8', '10.0.0.0/8', '11.0.0.0/8', '12.0.0.0/8'].map((address, index) => ({
+      destination: `203.0.${index}.0/24`,
+      address,
+    }));
+    const config = mergedOf({ b: JSON.stringify({ masqueradeAddresses: items }) });
+    const families = (['IPv4', 'IPv6'] as const).map(
+      (family) => [family, familyOf(compilePolicy(config, family, own))] as const,
+    );
+    const { value, series } = factsOf(stateOf({ families: new Map(families) }));
+    for (const [found, count] of [
+      ['none', 2],
+      ['one', 1],
+      ['several', 1],
+    ] as const)
+      assert.equal(await value('masquerade_address_ranges', 'family="IPv4"', `found="${found}"`), count);
+    assert.equal((await series('masquerade_address_ranges')).length, 3);
+    assert.deepEqual(await factsOf(synced(mergedOf(TEXTS))).series('masquerade_address_ranges'), []);
+  });
+});
+
+describe('the metrics of the table', () => {
+  it('that count are all counted somewhere', () => {
+    const code = globSync(`${ROOT}lib/status/*.ts`).map((file) => readFileSync(file, 'utf8'));
+    const counted = new Set(
+      [...code.join('').matchAll(/\.(?:add|observe)\('(\w+)',/g)].map(([, name]) => name),
+    );
+    const uncounted = Object.entries(METRICS).filter(
+      ([name, { type }]) => type !== 'gauge' && !counted.has(name),
+    );
+    assert.deepEqual(uncounted, []);
+  });
+
+  it('are all named in some test', () => {
     const tests = globSync(`${ROOT}test/**/*.test.ts`).map((file) => readFileSync(file, 'utf8'));
     const text = tests.join('');
     const isNamed = (name: string) =>
@@ -46,47 +155,4 @@ describe('the metrics', () => {
       [],
     );
   });
-
-  it('have labels that cannot control a terminal', async () => {
-    const metrics = new Metrics();
-    const file = 'ip-masq-\u001b]0;x\u0007\u009b31m\u202e';
-    metrics.replace('config_file_info', [{ labels: { file }, value: 1 }]);
-    metrics.add('not_masqueraded_connections_total', { family: 'IPv4', file });
-    const lines = async () => (await metrics.text()).split('\n').filter((line) => /file="/.test(line));
-    assert.equal((await lines()).length, 2);
-    for (const line of await lines()) {
-      assert.doesNotMatch(line, UNPRINTABLE);
-      // In this format, a backslash that is not one of \\n, \\" and \\\\ is an error.
-      assert.match(line, /"ip-masq-\\\\x1b\]0;x/);
-    }
-    metrics.clear('not_masqueraded_connections_total');
-    assert.equal((await lines()).length, 1);
-  });
-
-  it('have no value that nobody has measured', async () => {
-    const measured = samples(ownLines(await new Metrics().text())).map((line) => pair(line)[0]);
-    const gauges = Object.entries(METRICS).filter(([, { type }]) => type === 'gauge');
-    for (const [name] of gauges) assert.ok(!measured.includes(METRIC_PREFIX + name), name);
-  });
-
-  it('replace what they have said of other labels', async () => {
-    const metrics = new Metrics();
-    metrics.set('config_info', { hash: 'a' }, 1);
-    metrics.replace('config_info', [{ labels: { hash: 'b' }, value: 1 }]);
-    const infos = samples(ownLines(await metrics.text())).filter((line) => line.includes('config_info'));
-    assert.deepEqual(infos, ['ip_masq_agent_config_info{hash="b"} 1']);
-  });
 });
-
-function ownLines(body: string): readonly string[] {
-  return body.split('\n').filter((line) => line.includes(METRIC_PREFIX));
-}
-
-function pair(line: string): readonly [name: string, value: number] {
-  const [name = '', value] = line.split(' ');
-  return [name, Number(value)];
-}
-
-function samples(lines: readonly string[]): readonly string[] {
-  return lines.filter((line) => !line.startsWith('#'));
-}

@@ -4,8 +4,8 @@ import { type FamilyState, Knowledge, type State } from '../../../lib/agent/stat
 import type { MergedConfig } from '../../../lib/config/config.ts';
 import type { Dataplane } from '../../../lib/dataplane/dataplane.ts';
 import { compilePolicy, type Policy } from '../../../lib/policy/policy.ts';
-import { setFacts } from '../../../lib/status/facts.ts';
-import { METRIC_PREFIX, Metrics } from '../../../lib/status/metrics.ts';
+import { METRIC_PREFIX } from '../../../lib/status/metrics.ts';
+import { Metrics } from '../../../lib/status/registry.ts';
 import { loadedOf } from '../config/support.ts';
 
 export const ABOUT = {
@@ -55,6 +55,6 @@ export function readerOf(metrics: Metrics) {
 /** What the metrics of a state say. */
 export function factsOf(state: State) {
   const metrics = new Metrics();
-  setFacts(metrics, state, ABOUT);
+  metrics.setGauges(state, ABOUT);
   return readerOf(metrics);
 }
