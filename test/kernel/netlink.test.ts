@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { formatRange, type Range } from '../../lib/cidr/ranges.ts';
+import { dataplaneError } from '../../lib/dataplane/nftables/failure.ts';
 import { addElements, type ChainName, type SetName } from '../../lib/netlink/change.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import type { KnownExpression } from '../../lib/netlink/expressions.ts';
@@ -145,14 +146,19 @@ for (const { family, kind } of FAMILY_KINDS) {
   });
 
   describe(`nf_tables over netlink, ${kind}`, () => {
-    it('says that a change does not fit the send buffer, and changes nothing', async () => {
+    it('says that a change does not fit the send buffer, and what to do, and changes nothing', async () => {
       await using lab = await createLab(kind, 'IPv6');
       const ranges = (count: number) =>
         Array.from({ length: count }, (_, index) => ({ first: BigInt(4 * index), last: BigInt(4 * index) }));
       // A user namespace may not go beyond twice net.core.wmem_max; nobody may go beyond the limit of the agent.
       const most = 2 * Number(await readFile('/proc/sys/net/core/wmem_max', 'utf8'));
       const count = kind === 'userns' ? Math.min(Math.ceil(most / BYTES_OF_A_RANGE), 300_000) : 300_000;
-      assert.match(await failureOf(add(lab.netlink, lab.set, ranges(count))), /^failed: .*EMSGSIZE$/);
+      await assert.rejects(add(lab.netlink, lab.set, ranges(count)), (error) => {
+        const { failure, message, remedy } = dataplaneError(error);
+        assert.deepEqual([failure, message], ['refused', 'cannot change nf_tables: EMSGSIZE']);
+        assert.match(remedy, /^use fewer CIDRs: .* raise net\.core\.wmem_max /);
+        return true;
+      });
       assert.deepEqual(await lab.read(), []);
       await add(lab.netlink, lab.set, ranges(1_500));
       assert.equal((await lab.read()).length, 1_500);

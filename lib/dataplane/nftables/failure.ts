@@ -39,6 +39,10 @@ const BY_CODE: Readonly<Record<string, Meaning>> = {
   ENFILE: EXHAUSTED,
   ENOMEM: EXHAUSTED,
   ENOBUFS: EXHAUSTED,
+  EMSGSIZE: [
+    'refused',
+    'use fewer CIDRs: a change does not fit the send buffer of a netlink socket; or, if the agent runs in a user namespace, raise net.core.wmem_max on the node',
+  ],
 };
 
 /** The failure of a request for nf_tables as the dataplane's. Throws every other error. */
