@@ -26,7 +26,7 @@ export interface ToolResult {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
-  /** Whether it has printed more than `mostBytes`. */
+  /** Whether it has printed more than `mostBytes`, and was killed: its exit code is not 0. */
   readonly isCut?: boolean;
 }
 
@@ -39,6 +39,9 @@ const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
 /** The signals of a tool that crashes, as iptables does at some rules of nft(8), and the exit code that a shell makes of one. */
 const CRASHES: readonly string[] = ['SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGILL'];
 const CRASHED = 139;
+
+/** The exit code that a shell makes of the end of a tool that was killed. */
+const KILLED = 137;
 
 /** What stands behind what a crashed tool has printed. */
 export function crashText(signal: string | null): string {
@@ -64,7 +67,7 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
         const end = await endOf(child, timeoutMs, mostBytes ?? MAX_OUTPUT_BYTES);
         if (CRASHES.includes(end.signal ?? ''))
           return { ...end, code: CRASHED, stderr: `${end.stderr}${crashText(end.signal)}` };
-        return end.isCut ? { ...end, code: 0 } : { ...end, code: exitCode(file, timeoutMs, end) };
+        return { ...end, code: end.isCut ? KILLED : exitCode(file, timeoutMs, end) };
       } catch (error) {
         throw error instanceof DataplaneError ? error : spawnError(file, error);
       }

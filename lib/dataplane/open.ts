@@ -14,6 +14,9 @@ import type { DataplaneOptions, IptablesMode } from './options.ts';
 /** The table that kube-proxy keeps in its nftables mode, in each family that it serves (pkg/proxy/nftables in Kubernetes). */
 const KUBE_PROXY = 'kube-proxy';
 
+/** What decides: `--backend`, or whether kube-proxy has its table. */
+type Fact = 'flag' | 'table' | 'no table' | 'no answer';
+
 /** Returns the dataplane to use now. All failures are DataplaneErrors that are thrown. */
 export type ChooseDataplane = () => Promise<Dataplane>;
 
@@ -23,27 +26,28 @@ export type ChooseDataplane = () => Promise<Dataplane>;
  * object. Called before each reading, because after a boot the agent mostly starts before kube-proxy.
  */
 export function dataplaneChooser(options: DataplaneOptions, host: Host): ChooseDataplane {
-  const opened = new Map<string, Promise<Dataplane>>();
-  const once = (reason: string, open: (reason: string) => Promise<Dataplane>): Promise<Dataplane> => {
-    const dataplane = opened.get(reason) ?? open(reason);
-    opened.set(reason, dataplane);
-    dataplane.catch(() => opened.delete(reason));
+  const opened = new Map<Fact, Promise<Dataplane>>();
+  const once = (fact: Fact, open: () => Promise<Dataplane>): Promise<Dataplane> => {
+    const dataplane = opened.get(fact) ?? open();
+    opened.set(fact, dataplane);
+    dataplane.catch(() => opened.delete(fact));
     return dataplane;
   };
-  const nftables = async (reason: string) => openNftables(options, host, reason);
-  const fitting = (reason: string) => openFitting(options, host, reason);
+  const nftables = (reason: string) => async () => openNftables(options, host, reason);
+  const fitting = (reason: string) => () => openFitting(options, host, reason);
   let last: Dataplane | undefined;
   return async () => {
-    if (options.backend === 'iptables') return await once(BY_FLAG, () => openIptables(options, host));
-    if (options.backend === 'nftables') return await once(BY_FLAG, nftables);
+    if (options.backend === 'iptables') return await once('flag', () => openIptables(options, host));
+    if (options.backend === 'nftables') return await once('flag', nftables(BY_FLAG));
     const found = await findProxyTable(host);
     // No answer is not a reason to leave a dataplane.
     if (found instanceof DataplaneError && last !== undefined) return last;
     if (found instanceof DataplaneError && found.isRetryable) throw found;
-    if (found === true) last = await once('kube-proxy uses nftables', nftables);
-    else if (found === false) last = await once('kube-proxy does not use nftables', fitting);
+    if (found === true) last = await once('table', nftables('kube-proxy uses nftables'));
+    else if (found === false) last = await once('no table', fitting('kube-proxy does not use nftables'));
     // A kernel without nf_tables has no such table, and without netlink nftables cannot be used.
-    else last = await once(`nf_tables cannot be asked about kube-proxy: ${found.message}`, fitting);
+    else
+      last = await once('no answer', fitting(`nf_tables cannot be asked about kube-proxy: ${found.message}`));
     return last;
   };
 }

@@ -113,6 +113,7 @@ function watchOf<Item>(socket: NetlinkSocket, reader: Reader<Item>, pauseMs: num
         const { items, lost, reads } = take();
         if (items.length > 0 || lost) yield { items, lost };
         if (!socket.isOpen) return;
+        // The rest of a transaction follows at once. After anything else it pauses and reads again, before it waits for more.
         if (reads === 0 || reader.isWithin) await socket.readable();
         else if (pauseMs > 0) await delay(pauseMs);
       }

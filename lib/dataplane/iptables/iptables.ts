@@ -68,20 +68,20 @@ export function iptablesDataplane(
       const nat = await netlink
         ?.use((requests) => readNat(requests, family, [chain, second]))
         .catch(noAnswer);
-      const chains = nat?.chains ?? (known.mayHaveSecond ? [chain, second] : [chain]);
-      const found = await observe(tools[family], { chain, chains, most: options.mostObjects });
-      known.mayHaveSecond = found.chains.includes(second);
+      const candidates = nat?.chains ?? (known.looksForSecond ? [chain, second] : [chain]);
+      const found = await observe(tools[family], { chain, candidates, most: options.mostObjects });
+      known.looksForSecond = found.chains.includes(second);
       return { ...found, obstacle: nat?.obstacle };
     },
     ({ obstacle }) => obstacle !== undefined,
   );
   const apply = async ({ family, script, deletes }: ChainDraft): Promise<void> => {
-    const { stays } = families[family];
-    stays.clear();
+    const { undeletable } = families[family];
+    undeletable.clear();
     await tools[family].restore(script);
     for (const name of deletes) {
       const said = await tools[family].deleteChain(name);
-      if (said !== undefined) stays.set(name, said);
+      if (said !== undefined) undeletable.set(name, said);
     }
   };
   const bound = (draft: ChainDraft | undefined): Plan | undefined =>
@@ -93,14 +93,14 @@ export function iptablesDataplane(
     iptables: { mode, suffix },
     ruleCount: (policy) => renderChain(policy, options).length,
     async observe(family) {
-      const { stays } = families[family];
+      const { undeletable } = families[family];
       const { found, generation } = await readChanged(family);
       const removal = () => planRemoval(found);
       return {
         generation,
-        plan: (policy) => bound(plan(found, policy, options, (name) => stays.has(name))),
+        plan: (policy) => bound(plan(found, policy, options, (name) => undeletable.has(name))),
         planRemoval: () => bound(removal()),
-        describeUndeletable: () => [...stays].map(([name, said]) => undeletableText(name, said)),
+        describeUndeletable: () => [...undeletable].map(([name, said]) => undeletableText(name, said)),
         verdicts: () => kernelVerdicts(found, chain),
         text: () =>
           removal()
@@ -129,14 +129,17 @@ export function iptablesDataplane(
 
 /** What the dataplane knows of one family. */
 interface Knowledge {
-  /** Without netlink, whether the last reading may have missed the second chain: only the agent makes one, and the first chain then leads to it. */
-  mayHaveSecond: boolean;
+  /**
+   * Without netlink, whether the next reading looks for the second chain even if the first one does not lead to it: at first, and as
+   * long as it is there. Only the agent makes one, and the first chain then leads to it.
+   */
+  looksForSecond: boolean;
   /** The chains that iptables did not delete at the last change, and what it said. */
-  readonly stays: Map<string, string>;
+  readonly undeletable: Map<string, string>;
 }
 
 function newKnowledge(): Knowledge {
-  return { mayHaveSecond: true, stays: new Map() };
+  return { looksForSecond: true, undeletable: new Map() };
 }
 
 function undeletableText(chain: string, said: string): string {

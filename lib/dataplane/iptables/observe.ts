@@ -1,5 +1,5 @@
 import type { Family } from '../../cidr/address.ts';
-import type { DataplaneError } from '../error.ts';
+import { DataplaneError } from '../error.ts';
 import { renderJump, renderQuotedJump, secondChain } from './chain.ts';
 import { isWritable, type KernelRule, ruleTarget, sameRule } from './rule.ts';
 import type { Tool } from './tool.ts';
@@ -10,7 +10,7 @@ export interface IptablesObservation {
   /** The rules, in order; undefined if the first chain is missing, or one of both cannot be listed. */
   readonly rules: readonly KernelRule[] | undefined;
   /** The rules of the second chain if it is there, but the first one does not lead to it. */
-  readonly leftover: readonly KernelRule[] | undefined;
+  readonly unreached: readonly KernelRule[] | undefined;
   /** Which of the agent's chains are there, as far as they were looked for. */
   readonly chains: readonly string[];
   /** The rules in POSTROUTING that lead to the first chain, in order: the words after `-A POSTROUTING`. */
@@ -24,28 +24,31 @@ export interface IptablesObservation {
 /** What is to be read. */
 interface Reading {
   readonly chain: string;
-  /** Which of both chains may be there. The second one is read in any case if the first one leads to it. */
-  readonly chains: readonly string[];
+  /** Which of both chains may be there: those to look for. The second one is read in any case if the first one leads to it. */
+  readonly candidates: readonly string[];
   /** The most rules of a chain that are read: one that holds more is not as the agent has written it. */
   readonly most: number | undefined;
 }
 
 /** Reads the agent's chains and POSTROUTING: a node can hold 100,000 foreign rules in other chains. */
-export async function observe(tool: Tool, { chain, chains, most }: Reading): Promise<IptablesObservation> {
+export async function observe(
+  tool: Tool,
+  { chain, candidates, most }: Reading,
+): Promise<IptablesObservation> {
   const second = secondChain(chain);
   const list = async (name: string): Promise<readonly KernelRule[] | undefined> =>
     (await tool.list(name, 'nat', most))?.map((spec) => ({ chain: name, spec }));
   // No rule can lead to a chain that is not there.
-  const [first, postrouting] = chains.includes(chain)
+  const [first, postrouting] = candidates.includes(chain)
     ? await Promise.all([list(chain), tool.list('POSTROUTING')])
     : [undefined, []];
   const leadsOn = first?.some(({ spec }) => spec.includes(second) && ruleTarget(spec) === second) ?? false;
-  const rest = leadsOn || chains.includes(second) ? await list(second) : undefined;
+  const rest = leadsOn || candidates.includes(second) ? await list(second) : undefined;
   const jumps = postrouting ? await jumpsIn(tool, postrouting, chain) : await findJumps(tool, chain);
   return {
     family: tool.family,
     rules: leadsOn ? rest && first?.concat(rest) : first,
-    leftover: leadsOn ? undefined : rest,
+    unreached: leadsOn ? undefined : rest,
     // Of a chain with rules of nft(8), iptables says what it says of one that is not there.
     chains: [...(first || jumps.length > 0 ? [chain] : []), ...(leadsOn || rest ? [second] : [])],
     jumps,
@@ -63,7 +66,7 @@ async function jumpsIn(
   const found: string[] = [];
   for (const spec of postrouting) {
     if (!spec.includes(chain) || ruleTarget(spec) !== chain || !isWritable(spec)) continue;
-    if (sameRule(spec, jump) || (await tool.finds('POSTROUTING', spec))) found.push(spec);
+    if (sameRule(spec, jump) || (await tool.finds('POSTROUTING', spec)) === true) found.push(spec);
   }
   return found;
 }
@@ -75,7 +78,10 @@ async function jumpsIn(
  */
 async function findJumps(tool: Tool, chain: string): Promise<readonly string[]> {
   const found: string[] = [];
-  for (const spec of [renderJump(chain), renderQuotedJump(chain)])
-    if (await tool.holds('POSTROUTING', spec)) found.push(spec);
+  for (const spec of [renderJump(chain), renderQuotedJump(chain)]) {
+    const answer = await tool.finds('POSTROUTING', spec);
+    if (answer instanceof DataplaneError) throw answer;
+    if (answer) found.push(spec);
+  }
   return found;
 }

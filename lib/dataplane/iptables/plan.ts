@@ -14,27 +14,29 @@ export interface ChainDraft extends Draft {
 /**
  * The plan after which the kernel holds exactly the policy; undefined if it does already.
  *
- * @param stays the chains that iptables does not delete, because a rule leads to them: empty ones are no difference
+ * @param isUndeletable the chains that iptables does not delete, because a rule leads to them: empty ones are no difference
  * @throws {DataplaneError} if the rules could not have an effect
  */
 export function plan(
   observed: IptablesObservation,
   policy: Policy,
   options: RuleOptions,
-  stays: (chain: string) => boolean,
+  isUndeletable: (chain: string) => boolean,
 ): ChainDraft | undefined {
   const { chain } = options;
-  const { rules: current = [], leftover, jumps, chains, obstacle } = observed;
+  const { rules: current = [], unreached, jumps, chains, obstacle } = observed;
   if (obstacle !== undefined) throw obstacle;
   const wanted = renderChain(policy, options);
   const rewrite = observed.rules === undefined || !sameRules(current, wanted);
   const jump = renderJump(chain);
   const jumpRight = jumps.length === 1 && sameRule(jumps[0] ?? '', jump);
   const second = secondChain(chain);
-  const left = chains.includes(second) && !needsSecond(chain, wanted) ? [second] : [];
+  const unneeded = chains.includes(second) && !needsSecond(chain, wanted) ? [second] : [];
   const oldJumps = jumpRight ? [] : jumps;
-  const isLeft = left.some((name) => leftover === undefined || leftover.length > 0 || !stays(name));
-  if (!rewrite && jumpRight && !isLeft) return undefined;
+  const isLeftOver = unneeded.some(
+    (name) => unreached === undefined || unreached.length > 0 || !isUndeletable(name),
+  );
+  if (!rewrite && jumpRight && !isLeftOver) return undefined;
   return {
     family: observed.family,
     found: [
@@ -42,16 +44,16 @@ export function plan(
       ...(observed.rules !== undefined && rewrite ? (['rules differ'] as const) : []),
       ...(jumps.length === 0 ? (['jump missing'] as const) : []),
       ...(jumps.length > 0 && !jumpRight ? (['jump outdated'] as const) : []),
-      ...(isLeft && leftover !== undefined ? (['chain left over'] as const) : []),
+      ...(isLeftOver && unreached !== undefined ? (['chain left over'] as const) : []),
     ],
     ...compare(observed, wanted, jump),
     script: transaction([
       ...(rewrite ? makeChains(chain, wanted) : []),
-      ...declarations(...left),
+      ...declarations(...unneeded),
       ...deletions(oldJumps),
       ...(jumpRight ? [] : [`-A POSTROUTING ${jump}`]),
     ]),
-    deletes: left,
+    deletes: unneeded,
   };
 }
 
@@ -97,11 +99,11 @@ type Comparison = Pick<Plan, 'added' | 'removed' | 'kept' | 'current' | 'wanted'
 
 /** What changes, and jumps and rules as `iptables -S` prints them, before and after; a rule that stays has the same text in both. */
 function compare(
-  { rules = [], leftover = [], jumps }: IptablesObservation,
+  { rules = [], unreached = [], jumps }: IptablesObservation,
   wanted: readonly ChainRule[],
   jump: string | undefined,
 ): Comparison {
-  const found = [...rules, ...leftover];
+  const found = [...rules, ...unreached];
   const keys = new Set(found.map(keyOf));
   const specs = new Map(wanted.map((rule) => [keyOf(rule), rule.spec]));
   const added = wanted.filter((rule) => !keys.has(keyOf(rule)));

@@ -54,33 +54,24 @@ export function createTool(host: Host, family: Family, suffix: string) {
       return rulesIn(chain, await askNat('-v', '-S', chain))?.map(parseCounts) ?? [];
     },
     /**
-     * Whether the chain in `nat` holds the rule; mostly works also for a chain that cannot be listed.
+     * Whether a chain in `nat` holds the rule of these words; mostly works also for a chain that cannot be listed.
      *
-     * @throws {DataplaneError} `blocked` if that cannot be told, because of another rule
+     * @returns the error if iptables cannot tell: `blocked` because of another rule of the chain, or because it cannot read these words,
+     * also if it has printed them
+     * @throws {DataplaneError} if it could not look, or the kernel does not support such a rule
      */
-    async holds(chain: string, spec: string): Promise<boolean> {
+    async finds(chain: string, spec: string): Promise<boolean | DataplaneError> {
       const result = await askNat('-C', chain, ...ruleWords(spec));
       if (result.code === 0) return true;
+      const error = failure(command, result);
+      if (error.meansNoRules || ['busy', 'exhausted'].includes(error.failure)) throw error;
       if (NO_SUCH_RULE.test(result.stderr) || isAbsent(result)) return false;
-      if (!isUnreadable(result)) throw failure(command, result);
-      throw new DataplaneError(
+      if (!isUnreadable(result)) return error;
+      return new DataplaneError(
         'blocked',
         `${command} cannot tell whether the agent's rules are in use, because it can neither list ${chain} of nat nor look for the jump there: ${saidBy(result)}`,
         'use --backend=nftables, or find the program that writes rules of nft(8) into this chain',
       );
-    },
-    /**
-     * Whether iptables finds a rule of a chain in `nat` by these words, all of which it may not be able to read, although it has
-     * printed them.
-     *
-     * @throws {DataplaneError} if it could not look, or the kernel does not support such a rule
-     */
-    async finds(chain: string, spec: string): Promise<boolean> {
-      const result = await askNat('-C', chain, ...ruleWords(spec));
-      const error = failure(command, result);
-      if (result.code !== 0 && (error.meansNoRules || ['busy', 'exhausted'].includes(error.failure)))
-        throw error;
-      return result.code === 0;
     },
     /** Deletes an empty chain of `nat`; returns what the command says if a rule leads to it. */
     async deleteChain(chain: string): Promise<string | undefined> {

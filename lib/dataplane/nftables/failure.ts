@@ -73,7 +73,8 @@ function meaningOf({ failure, code, at }: NetlinkError): Meaning {
     case 'interrupted':
       return BUSY;
     case 'unsupported':
-      // The kernel has nf_tables, but not all that the rules need.
+      // The kernel refuses a part of a change, so it has nf_tables, but not all that the rules need: there may be rules of an earlier
+      // run. `unsupported`, which means that there are none, is only a kernel without nf_tables.
       if (at !== undefined)
         return [
           'refused',

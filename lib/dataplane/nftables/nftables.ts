@@ -44,7 +44,8 @@ export function openNftables(
   const apply = async ({ transactions, cleanup, chains }: TablePlan, family: Family): Promise<void> => {
     undeletable.delete(family);
     await ask(async (requests) => {
-      /** Of the last transaction; undefined once another program has changed anything since the first. */
+      // The generation does not guard the plan: an outdated one is written all the same. It only tells whether `learn` may believe
+      // what is read back: undefined once another program has changed anything since the first transaction.
       let generation: number | undefined = (await requests.generation()).id;
       const commit = async (transaction: Transaction): Promise<void> => {
         const isLast = await requests.commit(transaction, generation).then(() => true, isOutdated);

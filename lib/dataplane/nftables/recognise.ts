@@ -27,7 +27,7 @@ export function recogniser(
   const own = new Map<string, OwnRule>();
   for (const destinations of [SET, ...named(SET)])
     for (const from of sources) {
-      // Rules with addresses look up no set.
+      // Rules with addresses look up no set, so they are the same with each of these: the first time is enough.
       const inputs = { family, destinations, sources: from, addresses: own.size === 0 ? addresses : [] };
       const all = [...natRules(inputs, options), invalidRule(inputs, 'count'), invalidRule(inputs, 'drop')];
       for (const one of all) own.set(rawText(one.expressions), one);

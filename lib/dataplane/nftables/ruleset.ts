@@ -35,7 +35,7 @@ export interface Table extends UserData {
   readonly chains: readonly TableChain[];
   /** Such as named counters, which the agent never makes. */
   readonly objects: readonly ObjectReply[];
-  /** How many other things it holds that nobody can delete one by one, such as flow tables and maps with what they lead to. */
+  /** How many other things it holds that nobody can delete one by one, such as flow tables, maps with what they lead to, and chains in rules. */
   readonly others: number;
 }
 
@@ -112,6 +112,7 @@ export function tableOf(
       })
       .toSorted(byName),
     objects,
+    // What the kernel counts and nobody listed; and of what is listed, maps, whose elements can lead to chains, and chains in rules.
     others: table.use - counted + maps + parts,
   };
 }

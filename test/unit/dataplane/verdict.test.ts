@@ -208,7 +208,7 @@ function observedOf(family: Family, rules: readonly string[] | undefined, jumps:
   return {
     family,
     rules: rules?.map((spec) => ({ chain: 'OURS', spec })),
-    leftover: undefined,
+    unreached: undefined,
     chains: rules === undefined && jumps.length === 0 ? [] : ['OURS'],
     jumps,
     mayHaveMoreJumps: false,
