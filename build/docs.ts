@@ -8,6 +8,7 @@ import { EXIT_MEANING } from '../cmd/ip-masq-agent/exit.ts';
 import { type Flag, spellings } from '../cmd/ip-masq-agent/flag-table.ts';
 import { FLAGS } from '../cmd/ip-masq-agent/flags.ts';
 import { OWN_FLAGS } from '../cmd/ip-masq-ranges/flags.ts';
+import { ROUND_REASONS } from '../lib/agent/reasons.ts';
 import { CIDR_KEYS, CIDR_LIMIT_KEY, KEY_NAMES, KEYS, type KeyKind } from '../lib/config/keys.ts';
 import { CONFLICT_KINDS, KINDS, type ProblemKind } from '../lib/config/problem.ts';
 import { FINDING_MEANING } from '../lib/doctor/finding.ts';
@@ -28,7 +29,9 @@ import { terminalPicture } from './terminal.ts';
 
 /** The pages that may have generated parts. */
 const PAGES: readonly string[] = globSync(
-  fileURLToPath(new URL('../{docs/*,test/*/results,examples/helm/*/README}.md', import.meta.url)),
+  fileURLToPath(
+    new URL('../{.github/design,docs/*,test/*/results,examples/helm/*/README}.md', import.meta.url),
+  ),
 );
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -162,6 +165,14 @@ function generatedTables(): Readonly<Record<string, string>> {
     reasons: table(
       ['reason', 'why nothing is written'],
       Object.entries(REASONS).map(([reason, meaning]) => [`\`${reason}\``, meaning]),
+    ),
+    'reasons of rounds': table(
+      ['reason', 'what has happened', 'reads the config files'],
+      Object.entries(ROUND_REASONS).map(([reason, { readsConfig, meaning }]) => [
+        `\`${reason}\``,
+        meaning,
+        readsConfig ? 'yes' : 'no',
+      ]),
     ),
     'exit codes': table(['exit code', 'meaning'], Object.entries(EXIT_MEANING)),
     conflicts: kindTable(Object.entries(CONFLICT_KINDS)),

@@ -16,7 +16,7 @@ import {
 import type { Loop, Running } from './options.ts';
 import { foundOutOfSync } from './out-of-sync.ts';
 import { readConfig } from './reading.ts';
-import { pauseAfter, READS_CONFIG, type Reasons, scheduleOf, type Trigger } from './reasons.ts';
+import { pauseAfter, type Reasons, ROUND_REASONS, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, retrying } from './retry.ts';
 import type { InvalidConfig, ValidConfig } from './state.ts';
 import { chooseDataplane, compile, keptConfig } from './steps.ts';
@@ -61,7 +61,7 @@ async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
   const retry = { timeoutMs, deadline: performance.now() + timeoutMs, signal, onRetry };
   const running = { ...loop, trigger, retry };
   // A round for a change of the node alone does not read the config files: one may be half written.
-  if (READS_CONFIG[trigger.reason]) await readConfigFiles(running);
+  if (ROUND_REASONS[trigger.reason].readsConfig) await readConfigFiles(running);
   await takeLock(running);
   const startedAt = performance.now();
   const { valid } = agent.state;

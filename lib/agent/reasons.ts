@@ -3,23 +3,24 @@ import type { Family } from '../cidr/address.ts';
 import type { Events, TableChange } from '../netlink/watch.ts';
 import { resyncAt, type State } from './state.ts';
 
-/** Why a round happens, and whether it reads the config files then. The other reasons concern the node alone. */
-export const READS_CONFIG = {
-  start: true,
-  /** Of the config directory. */
-  change: true,
-  resync: true,
-  signal: true,
-  /**
-   * Another program may have changed the agent's rules: events of nf_tables say so or were lost, the watch has just begun, or
-   * the last round did not end in sync. The round shows whether there is drift.
-   */
-  kernel: false,
-  /** The node's addresses have changed. */
-  addresses: false,
+/** Why a round happens, and whether it reads the config files then. Those that do not concern the node alone. */
+export const ROUND_REASONS = {
+  start: { readsConfig: true, meaning: 'the agent has started' },
+  change: { readsConfig: true, meaning: 'the config directory has changed' },
+  resync: {
+    readsConfig: true,
+    meaning: '`resyncInterval` or `--vanished-grace` has passed, or the time of a pending config has come',
+  },
+  signal: { readsConfig: true, meaning: 'the agent has got SIGHUP' },
+  kernel: {
+    readsConfig: false,
+    meaning:
+      "another program may have changed the agent's rules: events of nf_tables say so or were lost, the watch of nf_tables has just begun, or the last round did not end in sync; or, with `--backend=auto`, kube-proxy's table has come or gone",
+  },
+  addresses: { readsConfig: false, meaning: "the node's addresses have changed" },
 } as const;
 
-export type Reason = keyof typeof READS_CONFIG;
+export type Reason = keyof typeof ROUND_REASONS;
 
 /** What sources add. The others follow from the state, and from changes of nf_tables. */
 type AddedReason = Exclude<Reason, 'kernel' | 'resync'>;
@@ -137,7 +138,7 @@ export class Reasons {
   /** The trigger that is due, or when the next one is. */
   #due({ resyncAt, pauseEndsAt, outOfSyncAt }: Schedule): Trigger | number {
     // A reading of the config files includes a reading of the kernel.
-    const [first, ...others] = [...this.#since].filter(([reason]) => READS_CONFIG[reason]);
+    const [first, ...others] = [...this.#since].filter(([reason]) => ROUND_REASONS[reason].readsConfig);
     // SIGHUP asks for most: with it, no change waits for the rollout window.
     const isSignal = others.some(([reason]) => reason === 'signal');
     if (first !== undefined) return { reason: isSignal ? 'signal' : first[0], since: first[1] };

@@ -1,38 +1,25 @@
 import type { Round } from '../agent/loop.ts';
-import type { FamilySync } from '../agent/next-state.ts';
 import type { EntryCount } from '../dataplane/dataplane.ts';
 import type { Family } from '../policy/policy.ts';
 import type { Origin } from '../text/origin.ts';
 import type { Metrics } from './registry.ts';
 
 /** Adds what a round has done to the counters. Those that begin with zero are there at once, or rate() misses the first event. */
-export function countRound(metrics: Metrics, round: Round): void {
-  const { retries, syncs } = round;
+export function countRound(metrics: Metrics, { retries, syncs, trigger, inSync, latency }: Round): void {
   for (const reason of ['busy', 'raced', 'exhausted'] as const)
     metrics.add('sync_retries_total', { reason }, retries.filter((failure) => failure === reason).length);
-  for (const sync of syncs) {
-    beginAtZero(metrics, sync.family);
-    countSync(metrics, sync, round);
+  for (const { family, found, drifted } of syncs) {
+    for (const result of ['changed', 'unchanged']) metrics.add('syncs_total', { family, result }, 0);
+    for (const program of PROGRAMS) metrics.add('drift_repairs_total', { family, program }, 0);
+    // An event of the kernel after which nothing differs is no sync.
+    if (found === undefined && (!inSync || trigger.reason === 'kernel')) continue;
+    metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
+    if (!inSync) continue;
+    const seconds = latency / 1000;
+    metrics.observe('sync_duration_seconds', { family }, seconds);
+    if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, seconds);
+    if (drifted) metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
   }
-}
-
-function countSync(
-  metrics: Metrics,
-  { family, found, drifted }: FamilySync,
-  { trigger, inSync, latency }: Round,
-): void {
-  // An event of the kernel after which nothing differs is no sync.
-  if (found === undefined && (!inSync || trigger.reason === 'kernel')) return;
-  metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
-  if (!inSync) return;
-  metrics.observe('sync_duration_seconds', { family }, latency / 1000);
-  if (found && trigger.reason === 'change') metrics.observe('reaction_duration_seconds', {}, latency / 1000);
-  if (drifted) metrics.add('drift_repairs_total', { family, program: programLabel(trigger.by) });
-}
-
-function beginAtZero(metrics: Metrics, family: Family): void {
-  for (const result of ['changed', 'unchanged']) metrics.add('syncs_total', { family, result }, 0);
-  for (const program of PROGRAMS) metrics.add('drift_repairs_total', { family, program }, 0);
 }
 
 const PROGRAMS = ['iptables', 'iptables-restore', 'nft', 'other', 'several', 'unknown'] as const;
