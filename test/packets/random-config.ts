@@ -1,6 +1,7 @@
 import { ADDRESS_BITS, type Family, parseAddress } from '../../lib/cidr/address.ts';
 import { type Prefix, parsePrefix, prefixAt, truncate } from '../../lib/cidr/prefix.ts';
 import type { MergedConfig } from '../../lib/config/config.ts';
+import { KEYS } from '../../lib/config/keys.ts';
 import { DEFAULT_LIMITS } from '../../lib/config/limits.ts';
 import { mergeConfigFiles } from '../../lib/config/load.ts';
 import { POD, POD_NETWORK, UPLINK_NETWORK } from '../lab/network.ts';
@@ -20,8 +21,6 @@ interface RandomConfigFile {
   readonly masqueradeFromCIDRs: string[];
   readonly nonMasqueradeFromCIDRs: string[];
   readonly masqueradeAddresses: { readonly destination: string; readonly address: string }[];
-  readonly masqLinkLocal?: boolean;
-  readonly masqLinkLocalIPv6?: boolean;
 }
 
 /** Where prefixes cluster: so few places that most prefixes lie in, around or beside others. */
@@ -66,6 +65,8 @@ export function randomConfig(random: Random): RandomConfig {
   }
 }
 
+const FLAG_KEYS = KEYS.flatMap((key) => (key.kind === 'flag' ? [key.name] : []));
+
 /** None now and then: the defaults apply then. */
 function randomConfigFiles(random: Random): Readonly<Record<string, string>> {
   const count = random.chance(0.03) ? 0 : random.int(1, NAMES.length);
@@ -76,8 +77,9 @@ function randomConfigFiles(random: Random): Readonly<Record<string, string>> {
       masqueradeFromCIDRs: [],
       nonMasqueradeFromCIDRs: [],
       masqueradeAddresses: [],
-      ...(random.chance(0.3) ? { masqLinkLocal: random.chance(0.7) } : {}),
-      ...(random.chance(0.3) ? { masqLinkLocalIPv6: random.chance(0.7) } : {}),
+      ...Object.fromEntries(
+        FLAG_KEYS.flatMap((name) => (random.chance(0.3) ? [[name, random.chance(0.7)]] : [])),
+      ),
     }),
   );
   const [first, ...others] = configFiles;
