@@ -5,12 +5,15 @@ import { listRuleLocations, possibleModes } from '../dataplane/open.ts';
 import type { DataplaneOptions } from '../dataplane/options.ts';
 import type { Notices } from '../log/notices.ts';
 import { adviceText } from '../text/advice.ts';
-import { oneAtATime } from './one-at-a-time.ts';
+import { failureText } from './one-at-a-time.ts';
 import { describeRemoval, hasFailed, logRemoval, removeFromAll } from './remove.ts';
 import type { Knowledge } from './state.ts';
 
 /** Milliseconds until a busy kernel fails an attempt. */
 const ATTEMPT_MS = 1_000;
+
+/** Milliseconds after a failure: there may be several rounds a second. */
+const PAUSE_MS = 10_000;
 
 export interface LeftoverOptions {
   readonly dataplane: DataplaneOptions;
@@ -25,24 +28,37 @@ export interface LeftoverOptions {
 /**
  * Removes leftovers beside the loop, until it succeeds for each dataplane that comes into use.
  *
- * @returns what asks for it, only after the rules of this run are in the kernel, so that the node is never without rules
+ * @returns what asks for it, at the end of each round in sync: the rules of the dataplane in use are in the kernel then, so that the
+ * node is never without rules
  */
 export function leftoverRemoval(options: LeftoverOptions): () => void {
   const { agent, notices, signal } = options;
   let done: Dataplane | undefined;
-  return oneAtATime<void>(async () => {
-    const { dataplane } = agent.state;
-    if (dataplane === done) return;
+  let isRunning = false;
+  let againAt = Number.NEGATIVE_INFINITY;
+  const remove = async (inUse: Dataplane | undefined): Promise<void> => {
     const failure = await removeLeftovers(options);
-    if (signal.aborted) return;
+    // The next round in sync asks for the other dataplane.
+    if (signal.aborted || agent.state.dataplane !== inUse) return;
     const warning = `${failure}; trying again until it succeeds`;
     notices.warn(
       'leftovers',
       failure === undefined ? [] : [warning],
       'no leftovers of an earlier run are left',
     );
-    if (failure === undefined) done = dataplane;
-  }, notices.log);
+    if (failure === undefined) done = inUse;
+    else againAt = performance.now() + PAUSE_MS;
+  };
+  return () => {
+    const { dataplane } = agent.state;
+    if (isRunning || dataplane === done || performance.now() < againAt) return;
+    isRunning = true;
+    void remove(dataplane)
+      .catch((error: unknown) => notices.log.error(failureText(error)))
+      .finally(() => {
+        isRunning = false;
+      });
+  };
 }
 
 /**
