@@ -19,6 +19,8 @@ const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 const VALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const INVALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' };
 const BACKENDS = ['iptables', 'nftables'] as const;
+/** Where the rules are, with the table. */
+const CHAINS = { iptables: 'nat IP-MASQ-AGENT', nftables: 'ip-masq-agent postrouting' } as const;
 
 async function stateDir(node: NodeLab): Promise<string> {
   const dir = join(node.dir, 'state');
@@ -59,6 +61,12 @@ describe('an invalid config after a reboot', () => {
       assert.equal(code, 3);
       assert.match(stderr, /the rules on this node do not change/);
       assert.equal(await node.run('nft', '-a', 'list', 'ruleset'), written);
+
+      const ruleset = () => node.run('nft', '-s', 'list', 'ruleset');
+      const before = await ruleset();
+      await node.nft(`flush chain ip ${CHAINS[backend]}`);
+      assert.match((await node.agent(...args)).stderr, /this node had no rules for IPv4, and now has/);
+      assert.equal(await ruleset(), before);
 
       const agent = node.start(...args, '--on-invalid-config=keep', SERVED);
       await agent.logged(/metrics, probes and status on/);

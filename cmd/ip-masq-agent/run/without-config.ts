@@ -1,6 +1,7 @@
 import type { RetryOptions } from '../../../lib/agent/retry.ts';
 import { observeRuleLocation } from '../../../lib/agent/rule-locations.ts';
 import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
+import type { KernelVerdicts } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
@@ -10,7 +11,7 @@ import { dataplaneOptions, keptFamilies, silentHost } from '../from-flags.ts';
 const READ_MS = 2_000;
 
 /**
- * Whether any location holds rules of the agent that packets meet, also of an earlier run with other flags, for each family;
+ * Whether rules of the agent in any location masquerade packets, also those of an earlier run with other flags, for each family;
  * undefined where that cannot be told.
  *
  * @param retry how to wait for a busy kernel; if undefined, that cannot be told
@@ -25,16 +26,20 @@ async function findRulesInUse(
       const { family } = location;
       if (found.get(family) === true) continue;
       const state = await observeRuleLocation(location, retry);
-      // A chain that nothing leads to masquerades nothing; one that cannot be listed may be in use.
+      // Such rules may be in use.
       if (state.kind === 'unreadable') found.set(family, undefined);
-      else if (state.kind === 'found' && state.observed.verdicts().state === 'applied')
-        found.set(family, true);
+      else if (state.kind === 'found' && masquerades(state.observed.verdicts())) found.set(family, true);
     }
   } catch (error) {
     if (!(error instanceof DataplaneError)) throw error;
     return new Map(FAMILIES.map((family) => [family, undefined]));
   }
   return found;
+}
+
+/** A chain that nothing leads to masquerades nothing, and neither does one that another program has emptied. */
+function masquerades({ state, ranges }: KernelVerdicts): boolean {
+  return state === 'applied' && ranges.some(({ verdict }) => verdict !== 'not_masqueraded');
 }
 
 /** The families for which the agent keeps rules, and of which this node certainly has none. */
