@@ -417,7 +417,7 @@ function otherPanels(): readonly Panel[] {
     const metric = `by (${labels.join(', ')}) (${m[name as keyof typeof m]})`;
     const legend = labels.map((label) => `{{${label}}} `).join('');
     const queries = { [`${legend}most`]: `max ${metric}`, [`${legend}least`]: `min ${metric}` };
-    return [series([8, 8], name, help, queries, STEPS)];
+    return [series([8, 8], name, help, queries, LINES)];
   });
 }
 
