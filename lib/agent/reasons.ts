@@ -77,7 +77,7 @@ export function scheduleOf(state: State, resyncInterval: number): Schedule {
 interface Change {
   readonly family: Family;
   readonly id: number;
-  /** Undefined of one of many programs. */
+  /** Undefined of one of many programs, of the agent, and of its tools. */
   readonly program: string | undefined;
 }
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Readable } from 'node:stream';
+import { noteOwnPort } from '../netlink/own-ports.ts';
 import { errorCode, errorMessage, isExhausted } from '../text/error.ts';
 import { DataplaneError } from './error.ts';
 import type { Netlink } from './netlink.ts';
@@ -61,6 +62,7 @@ export function systemHost(timeoutMs: number, netlink?: Netlink): Host {
         // Without input, one pipe less at every observation.
         const stdin = input === undefined ? 'ignore' : 'pipe';
         const child = spawn(file, args, { env, detached: true, stdio: [stdin, 'pipe', 'pipe'] });
+        noteOwnPort(child.pid);
         // A tool that ends before it has read all input says why on standard error.
         child.stdin?.on('error', () => {});
         child.stdin?.end(input);

@@ -1,5 +1,6 @@
 import { kernelError, malformed, NetlinkError } from './error.ts';
 import { native } from './native.ts';
+import { noteOwnPort } from './own-ports.ts';
 
 /** bits/socket.h, asm-generic/socket.h and linux/netlink.h, for x86-64 and arm64. */
 const AF_NETLINK = 16;
@@ -75,6 +76,7 @@ export class NetlinkSocket implements Disposable {
 
   /** Sends a change from another thread: the kernel carries it out meanwhile, which takes long if there is much to do. */
   async sendChange(bytes: Buffer, asked: string): Promise<void> {
+    noteOwnPort(this.port);
     // The kernel doubles the size. Only real root with NET_ADMIN may go beyond net.core.wmem_max.
     const size = Int32Array.of(MOST_SENT / 2);
     if (this.#set(SOL_SOCKET, SO.SNDBUFFORCE, size) < 0) check(this.#set(SOL_SOCKET, SO.SNDBUF, size), asked);

@@ -12,6 +12,7 @@ import {
   NFTA,
   nameBytes,
 } from './messages.ts';
+import { isOwnPort } from './own-ports.ts';
 import { type Generation, readGeneration } from './replies.ts';
 import { NETLINK_NETFILTER, NETLINK_ROUTE, NetlinkSocket } from './socket.ts';
 
@@ -42,7 +43,9 @@ export interface WatchedTable {
 }
 
 /** A transaction that has changed something in a watched table. */
-export interface TableChange extends Generation {
+export interface TableChange extends Omit<Generation, 'process'> {
+  /** As of a generation; undefined if it is this process, or a tool that it has started. */
+  readonly process: string | undefined;
   /** The port of the netlink socket that has made it. */
   readonly port: number;
   readonly touched: readonly WatchedTable[];
@@ -159,7 +162,9 @@ export function createChangeReader(tables: readonly WatchedTable[]): Reader<Tabl
       return messagesIn(bytes).flatMap((message): readonly TableChange[] => {
         if (message.type !== NFT_MSG.newGeneration) touch(message);
         else if (touched.size > 0) {
-          const change = { ...readGeneration(message), port: message.port, touched: [...touched] };
+          const { port } = message;
+          const unnamed = isOwnPort(port) ? { process: undefined } : {};
+          const change = { ...readGeneration(message), ...unnamed, port, touched: [...touched] };
           touched.clear();
           return [change];
         }

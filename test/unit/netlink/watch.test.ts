@@ -3,6 +3,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { kernelError } from '../../../lib/netlink/error.ts';
+import { noteOwnPort } from '../../../lib/netlink/own-ports.ts';
 import { NetlinkSocket } from '../../../lib/netlink/socket.ts';
 import { openChangeWatch } from '../../../lib/netlink/watch.ts';
 import { CAPTURED } from './captured.ts';
@@ -87,5 +88,28 @@ describe('a watch of changes', () => {
       [[3], true],
       [[3], false],
     ]);
+  });
+
+  it('does not name this process or its tools, of which it forgets the oldest', async (context) => {
+    const { watch, put } = create(context);
+    using _ = watch;
+    const events = watch[Symbol.asyncIterator]();
+    const port = GENERATION.readUInt32LE(12);
+    const named = async () => {
+      put(RULE, GENERATION);
+      return (await events.next()).value.items[0].process;
+    };
+    const noteOthers = (count: number) => {
+      for (let other = 1; other <= count; other += 1) noteOwnPort(port + other);
+    };
+    assert.equal(await named(), 'nft');
+    noteOwnPort(port);
+    noteOthers(63);
+    assert.equal(await named(), undefined);
+    noteOwnPort(port);
+    noteOthers(63);
+    assert.equal(await named(), undefined);
+    noteOthers(64);
+    assert.equal(await named(), 'nft');
   });
 });
