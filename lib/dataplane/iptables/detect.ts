@@ -60,12 +60,9 @@ export async function detectMode(host: Host, wanted: IptablesMode | 'auto'): Pro
   );
   if (legacyChain !== undefined) return found(legacy, `kubelet keeps ${legacyChain} in this mode`);
 
-  const [nftRules, legacyRules] = await Promise.all([
-    builtInRules(nftTool.list),
-    builtInRules(legacyTool.list),
-  ]);
-  const counts = `built-in nat chains hold ${nftRules.length} rules in nft mode, ${legacyRules.length} in legacy mode`;
-  return found(legacyRules.length > nftRules.length ? legacy : nft, counts);
+  const [ofNft, ofLegacy] = await Promise.all([builtInRules(nftTool.list), builtInRules(legacyTool.list)]);
+  const counts = `built-in nat chains hold ${ofNft} rules in nft mode, ${ofLegacy} in legacy mode`;
+  return found(ofLegacy > ofNft ? legacy : nft, counts);
 }
 
 /** Tries legacy mode, because a kernel without nf_tables, or without NAT in it, may have it. If this fails too, its error is thrown. */
@@ -127,10 +124,8 @@ async function kubeletChain(has: (chain: string) => Promise<boolean>): Promise<s
 /** The built-in chains of `nat`; hardly anybody uses INPUT. */
 const BUILT_IN_CHAINS = ['PREROUTING', 'OUTPUT', 'POSTROUTING'];
 
-/** The rules in the built-in chains of `nat`, as `iptables -S` prints them. */
-async function builtInRules(list: Tool['list']): Promise<readonly string[]> {
-  const chains = await Promise.all(
-    BUILT_IN_CHAINS.map(async (chain) => (await list(chain))?.map((spec) => `-A ${chain} ${spec}`) ?? []),
-  );
-  return chains.flat();
+/** How many rules the built-in chains of `nat` hold. */
+async function builtInRules(list: Tool['list']): Promise<number> {
+  const chains = await Promise.all(BUILT_IN_CHAINS.map((chain) => list(chain)));
+  return chains.flatMap((rules) => rules ?? []).length;
 }

@@ -59,7 +59,7 @@ export function iptablesDataplane(
   const tools = { IPv4: createTool(runner, 'IPv4', suffix), IPv6: createTool(runner, 'IPv6', suffix) };
   // In legacy mode nothing is in nf_tables, and a request could load its modules.
   const netlink = mode === 'nft' ? host.netlink : undefined;
-  const families = { IPv4: newKnowledge(), IPv6: newKnowledge() };
+  const families = { IPv4: new Knowledge(), IPv6: new Knowledge() };
   const second = secondChain(chain);
   const readChanged = readIfChanged<IptablesObservation>(
     async () => await netlink?.generation().catch(noAnswer),
@@ -110,16 +110,11 @@ export function iptablesDataplane(
     },
     async count(policy) {
       const wanted = renderChain(policy, options);
-      const chains = [...new Set(wanted.map((rule) => rule.chain))];
-      const counted = await Promise.all(
-        chains.map(async (name) =>
-          (await tools[policy.family].listCounts(name)).map((rule) => ({
-            ...rule,
-            chain: name,
-          })),
-        ),
-      );
-      return countRules(counted.flat(), wanted);
+      const counted: CountedRule[] = [];
+      for (const name of new Set(wanted.map((rule) => rule.chain)))
+        for (const rule of await tools[policy.family].listCounts(name))
+          counted.push({ ...rule, chain: name });
+      return countRules(counted, wanted);
     },
     get hearsChanges() {
       return netlink?.isUnavailableForGood === false;
@@ -128,18 +123,14 @@ export function iptablesDataplane(
 }
 
 /** What the dataplane knows of one family. */
-interface Knowledge {
+class Knowledge {
   /**
    * Without netlink, whether the next reading looks for the second chain even if the first one does not lead to it: at first, and as
    * long as it is there. Only the agent makes one, and the first chain then leads to it.
    */
-  looksForSecond: boolean;
+  looksForSecond = true;
   /** The chains that iptables did not delete at the last change, and what it said. */
-  readonly undeletable: Map<string, string>;
-}
-
-function newKnowledge(): Knowledge {
-  return { looksForSecond: true, undeletable: new Map() };
+  readonly undeletable = new Map<string, string>();
 }
 
 function undeletableText(chain: string, said: string): string {
@@ -149,11 +140,10 @@ function undeletableText(chain: string, said: string): string {
 const NOTHING_DROPPED =
   '--invalid-packets=drop has no effect: the rules are in iptables; use --backend=nftables, or leave it to kube-proxy, which drops such packets in its iptables mode';
 
+type CountedRule = KernelRule & { readonly packets: bigint };
+
 /** The counts of the rules that a policy asks for. Rules in another order are not those of the policy. */
-function countRules(
-  counted: readonly (KernelRule & { readonly packets: bigint })[],
-  wanted: readonly ChainRule[],
-): readonly EntryCount[] {
+function countRules(counted: readonly CountedRule[], wanted: readonly ChainRule[]): readonly EntryCount[] {
   return counted.flatMap(({ packets, chain, spec }, index) => {
     const meant = wanted[index];
     const isMeant = meant?.chain === chain && sameRule(meant.spec, spec);

@@ -1,9 +1,9 @@
 import type { Family } from '../../cidr/address.ts';
 import { NetlinkError } from '../../netlink/error.ts';
-import { BY_FLAG, type Dataplane, type EntryCount, type Observed } from '../dataplane.ts';
+import { BY_FLAG, type Dataplane, type EntryCount } from '../dataplane.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host } from '../host.ts';
-import { type Netlink, type Requests, readIfChanged, whyNoNetlink } from '../netlink.ts';
+import { type Requests, readIfChanged, whyNoNetlink } from '../netlink.ts';
 import type { RuleOptions } from '../options.ts';
 import { place, type Transaction } from './commands.ts';
 import { ALLOW_NETLINK, dataplaneError } from './failure.ts';
@@ -27,7 +27,10 @@ export function openNftables(
   reason: string = BY_FLAG,
 ): Dataplane {
   const { netlink } = host;
-  if (netlink === undefined || netlink.isUnavailableForGood) throw needsNetlink(netlink);
+  if (netlink === undefined || netlink.isUnavailableForGood) {
+    const message = `nftables needs netlink, which does not work here: ${whyNoNetlink(netlink)}`;
+    throw new DataplaneError('missing', message, ALLOW_NETLINK);
+  }
   const fail = (error: unknown): never => {
     throw dataplaneError(error);
   };
@@ -65,25 +68,10 @@ export function openNftables(
   };
   let last: Promise<void> = Promise.resolve();
 
-  const observed = (family: Family, table: Table | undefined, generation: number | undefined): Observed => {
-    const inTurn = (plan: TablePlan) => {
-      const turn = last.then(() => apply(plan, family));
-      last = turn.catch(() => {});
-      return turn;
-    };
-    const bound = (plan: TablePlan | undefined) =>
-      plan && Object.assign(plan.draft, { apply: () => inTurn(plan) });
-    return {
-      generation,
-      plan: (policy) => bound(planTable(table, policy, options, undeletable.has(family))),
-      planRemoval: () => bound(planRemoval(table)),
-      describeUndeletable: (policy) => {
-        const text = undeletable.get(family);
-        return policy === undefined || text === undefined ? [] : [text];
-      },
-      verdicts: () => kernelVerdicts(family, table),
-      text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
-    };
+  const inTurn = (plan: TablePlan, family: Family) => {
+    const turn = last.then(() => apply(plan, family));
+    last = turn.catch(() => {});
+    return turn;
   };
 
   return {
@@ -95,8 +83,20 @@ export function openNftables(
     },
     ruleCount: (policy) => renderTable(policy, options).segments.length,
     async observe(family) {
-      const { found, generation } = await readChanged(family);
-      return observed(family, found, generation);
+      const { found: table, generation } = await readChanged(family);
+      const bound = (plan: TablePlan | undefined) =>
+        plan && Object.assign(plan.draft, { apply: () => inTurn(plan, family) });
+      return {
+        generation,
+        plan: (policy) => bound(planTable(table, policy, options, undeletable.has(family))),
+        planRemoval: () => bound(planRemoval(table)),
+        describeUndeletable: (policy) => {
+          const text = undeletable.get(family);
+          return policy === undefined || text === undefined ? [] : [text];
+        },
+        verdicts: () => kernelVerdicts(family, table),
+        text: () => (table !== undefined && isOwn(table) ? tableBlock(table) : undefined),
+      };
     },
     async count(policy) {
       const table = await ask((requests) => readTable(requests, policy.family, options, shown));
@@ -113,14 +113,6 @@ function isOutdated(error: unknown): false {
 
 function undeletableText(family: Family, { message }: NetlinkError): string {
   return `sets in the table ${tableName(family)} that no rule uses any more stay until the next change: ${message}; they only take memory`;
-}
-
-function needsNetlink(netlink: Netlink | undefined): DataplaneError {
-  return new DataplaneError(
-    'missing',
-    `nftables needs netlink, which does not work here: ${whyNoNetlink(netlink)}`,
-    ALLOW_NETLINK,
-  );
 }
 
 /**

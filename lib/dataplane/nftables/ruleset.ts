@@ -76,20 +76,18 @@ const [ANONYMOUS, INTERVAL, MAP, OBJECT] = [1, 4, 8, 0x40];
 
 type ReadElements = Pick<Elements, 'ranges' | 'catchAll' | 'hasOthers'>;
 
+interface ReadObjects {
+  readonly sets: readonly (SetReply & { readonly elements: ReadElements | undefined })[];
+  readonly chains: readonly (ChainReply & { readonly rules: readonly RuleReply[] })[];
+  readonly objects: readonly ObjectReply[];
+}
+
 /** What the kernel sends for a table, as a value. */
 export function tableOf(
   family: Family,
   options: PortOptions,
   table: TableReply,
-  {
-    sets,
-    chains,
-    objects,
-  }: {
-    readonly sets: readonly (SetReply & { readonly elements: ReadElements | undefined })[];
-    readonly chains: readonly (ChainReply & { readonly rules: readonly RuleReply[] })[];
-    readonly objects: readonly ObjectReply[];
-  },
+  { sets, chains, objects }: ReadObjects,
 ): Table {
   const { flags, owner } = table;
   const counted = sets.length + chains.length + objects.length;
