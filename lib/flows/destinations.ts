@@ -54,7 +54,8 @@ export async function flowsTo(
       if (flows.length === MOST_FLOWS_SHOWN) continue;
       const isKept = reply.destination === original.source;
       const as = isKept ? undefined : { family, value: reply.destination };
-      const isAgainst = judge && judge(flow) !== undefined;
+      // How one left that has ended does not count for the agent, but explains what somebody saw.
+      const isAgainst = judge && judge({ ...flow, tcpState: undefined }) !== undefined;
       flows.push({ destination: reply.source, text: flowText(flow), as, isAgainst });
     }
   });

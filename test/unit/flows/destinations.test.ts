@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { formatAddress, parseAddress } from '../../../lib/cidr/address.ts';
+import { isCounted } from '../../../lib/flows/against.ts';
 import { flowsTo } from '../../../lib/flows/destinations.ts';
 import type { Flow } from '../../../lib/netlink/conntrack.ts';
 import { flowOf, sourceOf } from './support.ts';
@@ -46,5 +47,14 @@ describe('destinations of connections', () => {
       ],
     );
     assert.equal(await flowsTo(sourceOf([flows], 1e6), [SERVICE], undefined, judge), undefined);
+  });
+
+  it('are told with how a connection left that has ended', async () => {
+    assert.ok(SERVICE);
+    const inTimeWait = flowOf({ from: '10.244.0.1:1', to: '10.96.0.10:53' }, { protocol: 6, tcpState: 7 });
+    const ends = { isPod: () => true, isOwn: () => false };
+    const judge = (flow: Flow) => (isCounted(flow, ends) ? 'not_masqueraded' : undefined);
+    const [found] = (await flowsTo(sourceOf([[inTimeWait]]), [SERVICE], undefined, judge)) ?? [];
+    assert.equal(found?.flows[0]?.isAgainst, true);
   });
 });
