@@ -1,6 +1,6 @@
-import type { Traffic } from '../../lib/cidr/prefix.ts';
 import { formatProblem } from '../../lib/config/problem.ts';
 import { readFile } from '../../lib/inputs/input.ts';
+import type { GivenTraffic } from '../../lib/policy/checks.ts';
 import { githubReport } from '../../lib/report/github.ts';
 import { jsonReport } from '../../lib/report/json.ts';
 import { mergedTexts } from '../../lib/report/merged-text.ts';
@@ -39,7 +39,7 @@ export async function check(args: Args<typeof CHECK_FLAGS>): Promise<number> {
 
 const EXAMPLE = 'write for example --must-masquerade=8.8.8.8/32';
 
-type Assertions = Record<'must-masquerade' | 'must-not-masquerade', Traffic[]>;
+type Assertions = Record<'must-masquerade' | 'must-not-masquerade', GivenTraffic[]>;
 
 const NO_ASSERTIONS: Assertions = { 'must-masquerade': [], 'must-not-masquerade': [] };
 
@@ -52,12 +52,13 @@ async function readAssertions(path: string): Promise<Assertions> {
   const file = await readFile(path);
   if (!('text' in file)) throw new UsageError(`--expect: ${formatProblem(file)}`);
   const said: Assertions = { 'must-masquerade': [], 'must-not-masquerade': [] };
-  for (const [index, line] of file.text.split('\n').entries()) {
-    const text = line.replace(/(?:^|\s)#.*$/, '').trim();
+  for (const [index, whole] of file.text.split('\n').entries()) {
+    const line = `line ${index + 1} of the file that --expect names`;
+    const text = whole.replace(/(?:^|\s)#.*$/, '').trim();
     const [, name, cidrs = ''] = /^--(must-(?:not-)?masquerade)=(.+)$/.exec(text) ?? [];
     try {
       if (name === 'must-masquerade' || name === 'must-not-masquerade')
-        said[name].push(...assertions.parse(cidrs));
+        said[name].push(...assertions.parse(cidrs).map((one) => ({ ...one, line })));
       else if (text !== '') throw new UsageError(`is not an assertion: ${EXAMPLE}`);
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;

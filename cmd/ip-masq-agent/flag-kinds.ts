@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { isIPv4, parseAddress } from '../../lib/cidr/address.ts';
-import { type Prefix, parsePrefix, splitTraffic, type Traffic } from '../../lib/cidr/prefix.ts';
+import { type Prefix, parsePrefix, splitTraffic } from '../../lib/cidr/prefix.ts';
 import { isPossibleConfigFileName } from '../../lib/config/config-file.ts';
 import { intervalError, parseDuration } from '../../lib/config/duration.ts';
 import { isChainName } from '../../lib/dataplane/iptables/chain.ts';
@@ -10,6 +10,7 @@ import {
   type PortRange,
   parsePortRanges,
 } from '../../lib/dataplane/ports.ts';
+import type { GivenTraffic } from '../../lib/policy/checks.ts';
 import { printable, quote } from '../../lib/text/escape.ts';
 import { UsageError } from './exit.ts';
 
@@ -163,7 +164,7 @@ export const configFileNames: FlagKind<readonly string[]> = {
 };
 
 /** CIDRs, each perhaps with `from` and the CIDR that packets come from. */
-export const assertions = list('CIDRS', (item): Traffic => {
+export const assertions = list('CIDRS', (item): GivenTraffic => {
   const { to, from } = splitTraffic(item);
   const traffic = { prefix: prefixOf(to), from: from === undefined ? undefined : prefixOf(from) };
   if (traffic.from === undefined || traffic.from.family === traffic.prefix.family) return traffic;

@@ -14,7 +14,12 @@ type CheckProblem = ReturnType<Check>[number];
 /** An assertion, and the flag that gives it. */
 export interface GivenAssertion extends Assertion {
   readonly flag: string;
+  /** The line that gives the flag, if it is in a file, in words. */
+  readonly line?: string;
 }
+
+/** An assertion as its flag has it. */
+export type GivenTraffic = Omit<GivenAssertion, 'flag' | 'verdict'>;
 
 /**
  * The checks of a config: they judge each family for which the agent keeps rules.
@@ -112,7 +117,7 @@ function brokenAssertion(
   policy: Policy,
   segments: readonly Segment[],
 ): CheckProblem | undefined {
-  const { prefix, from, flag } = assertion;
+  const { prefix, from, flag, line = 'the flag' } = assertion;
   const found = breaches(policy, segments, assertion);
   if (found === undefined) return undefined;
   const deciding = decidingOrigin(config, prefix.family, found);
@@ -121,8 +126,8 @@ function brokenAssertion(
     kind: 'assertion',
     message: `the assertion --${flag}=${trafficText(assertion)} is broken: ${describeBreaches(config, prefix.family, found)}`,
     remedy: shouldNameSources
-      ? `correct the config files; if they are right, say in the flag whose packets are meant: "${prefix.text} from CIDR"`
-      : 'correct the config files; if they are right, change the flag',
+      ? `correct the config files; if they are right, say in ${line} whose packets are meant: "${prefix.text} from CIDR"`
+      : `correct the config files; if they are right, change ${line}`,
     ...(deciding && { at: deciding }),
   };
 }
