@@ -1,4 +1,4 @@
-import { type Agent, findHolder } from '../../lib/agent/holder.ts';
+import { type Agent, findHolder, otherConfigReasons } from '../../lib/agent/holder.ts';
 import type { Dataplane } from '../../lib/dataplane/dataplane.ts';
 import { UsageError } from './exit.ts';
 import { type FlagTexts, flagValues } from './flag-table.ts';
@@ -42,9 +42,11 @@ export async function withAgentFlags(
   const flagTexts = new Map([...given, ...told]);
   // The dataplane is always told, and shown in another place.
   const changed = [...told].filter(([name, [text]]) => text !== FLAGS[name].default && name !== 'backend');
-  if (changed.length === 0) return { flagTexts, notes };
   const shown = changed.map(([name, text]) => `--${name}=${text}`).join(' ');
-  return { flagTexts, notes: [...notes, `used the flags of the running agent, ${version}: ${shown}`] };
+  const reasons = otherConfigReasons(holder).join('; ');
+  if (shown !== '') notes.push(`used the flags of the running agent, ${version}: ${shown}`);
+  if (reasons !== '') notes.push(`the agent uses another config than the files: ${reasons}`);
+  return { flagTexts, notes };
 }
 
 /** The flags of the agent that holds the lock, as far as it tells them; undefined if it does not answer. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { vanishedText } from '../config/config-file.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import { errorCode, errorMessage } from '../text/error.ts';
 import { peerOf } from './unix-socket.ts';
@@ -84,7 +85,7 @@ function processName(pid: number): string {
 /** What the agent tells of its state, in the form of its version; empty if it tells nothing. */
 function stateOf(holder: Holder): {
   readonly dataplane?: Partial<Record<'name' | 'reason', unknown>> | null;
-  readonly pending?: unknown;
+  readonly pending?: Partial<Record<'hash' | 'appliedAt', unknown>> | null;
   readonly vanished?: unknown;
 } {
   return (holder.kind === 'agent' && holder.introduction?.state) || {};
@@ -107,9 +108,14 @@ export function vanishedFilesOf(
   });
 }
 
-/** Whether the agent uses another config than the files say, because a file is gone or a change waits for its time in the rollout window. */
-export function usesOtherConfig(holder: Holder): boolean {
-  return (stateOf(holder).pending ?? null) !== null || vanishedFilesOf(holder).length > 0;
+/** Why the agent uses another config than the files say: a change waits for its time in the rollout window, or a file is gone. */
+export function otherConfigReasons(holder: Holder): readonly string[] {
+  const { pending } = stateOf(holder);
+  const { hash, appliedAt } = pending ?? {};
+  return [
+    ...(pending ? [`config ${hash} is pending until ${appliedAt}`] : []),
+    ...vanishedFilesOf(holder).map(({ file, until }) => vanishedText(file, until)),
+  ];
 }
 
 /** What the other end says; undefined if it is no introduction. */

@@ -47,11 +47,11 @@ export function configFindings(
       },
     ];
   }
-  const nothingInside = problems
-    .filter(({ kind }) => kind === 'nothing-inside')
-    .map((one) => placed('nothing-inside', one));
+  const wholeFamilies = problems.flatMap((one) =>
+    one.kind === 'nothing-inside' || one.kind === 'everything-inside' ? placed(one.kind, one) : [],
+  );
   const addresses = addressRemarks(policies).map((one) => placed('node-address', one));
-  return [...nothingInside, ...addresses];
+  return [...wholeFamilies, ...addresses];
 }
 
 export async function podFindings(

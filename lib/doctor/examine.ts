@@ -1,4 +1,10 @@
-import { dataplaneOf, findHolder, type Holder, usesOtherConfig, vanishedFilesOf } from '../agent/holder.ts';
+import {
+  dataplaneOf,
+  findHolder,
+  type Holder,
+  otherConfigReasons,
+  vanishedFilesOf,
+} from '../agent/holder.ts';
 import type { ReaderOptions } from '../agent/reading.ts';
 import { type NodeAccess, survey } from '../agent/rule-locations.ts';
 import type { Prefix } from '../cidr/prefix.ts';
@@ -46,7 +52,7 @@ export async function examine(examiner: Examiner): Promise<Examination> {
   const { config } = loaded;
   const own = usableSourceAddresses();
   const policies = config === undefined ? [] : families.map((family) => compilePolicy(config, family, own));
-  const usesOther = usesOtherConfig(holder);
+  const usesOther = otherConfigReasons(holder).length > 0;
   const findings = [
     ...configFindings(loaded, policies),
     ...vanishedFindings(vanishedFilesOf(holder)),
@@ -68,7 +74,7 @@ async function examineKernel(
   families: readonly Family[],
 ): Promise<Examination> {
   const { dataplane: options, host, accepted } = examiner;
-  const usesOther = usesOtherConfig(holder);
+  const usesOther = otherConfigReasons(holder).length > 0;
   const findings: Finding[] = [];
   const read: string[] = [];
   let suspects: Suspects = { suspects: [], postrouting: [], unread: [] };
@@ -84,10 +90,10 @@ async function examineKernel(
     read.push(`${name}: ${reason}`);
     findings.push(...holderFindings(holder, surveyed));
     for (const location of used) {
-      if (families.includes(location.family))
-        await collect(() => writerFindings(host, location), location.family);
+      const { family } = location;
+      if (families.includes(family)) await collect(() => writerFindings(host, location), family);
       if (config === undefined || usesOther) continue;
-      await collect(async () => ownRuleFindings(preview(location, config, families)), location.family);
+      await collect(async () => ownRuleFindings(preview(location, config, families), holder), family);
     }
     await collect(async () => {
       const asked = { families, ownChain: options.chain, iptables: dataplane.iptables };

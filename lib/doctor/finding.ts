@@ -14,6 +14,7 @@ export const FINDING_MEANING = {
   'config-invalid': 'the config files have errors, or cannot be read',
   'config-file-gone': 'the last text of a config file that is gone still applies',
   'nothing-inside': 'the config masquerades all traffic of a family, also between pods',
+  'everything-inside': 'the config masquerades no traffic of a family (alone, the exit code is 0)',
   'node-address': 'the node has no address, or several, in a range of masqueradeAddresses',
   'pods-masqueraded': 'routes of the node lead to pods that the config masquerades',
   'tool-missing':

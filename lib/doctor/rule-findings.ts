@@ -7,13 +7,15 @@ import { counted } from '../text/words.ts';
 import type { Finding } from './finding.ts';
 import type { Preview } from './preview.ts';
 
-export function ownRuleFindings({ dataplane, family, plan }: Preview): readonly Finding[] {
+export function ownRuleFindings({ dataplane, family, plan }: Preview, holder: Holder): readonly Finding[] {
   if (plan === undefined) return [];
   const rules = plan.current;
   if (isOfOlderAgent(rules)) return [olderAgentFinding({ dataplane, family, rules })];
   const message = `the agent's rules differ from the config: ${plan.found.join(', ')}`;
   const remedy =
-    'check that the agent runs, and read its log; ip-masq-agent diff shows what a sync would change';
+    holder.kind === 'agent'
+      ? 'run doctor again; if they still differ, ip-masq-agent status and the log of the agent say which program changes them, or why the repair fails; ip-masq-agent diff shows what a sync would change'
+      : 'check that the agent runs, and read its log; ip-masq-agent diff shows what a sync would change';
   return [{ kind: 'out-of-sync', family, message, evidence: changesOf(plan), remedy }];
 }
 

@@ -8,8 +8,8 @@ export type Reply =
       /** The exit code of the agent's command. */
       readonly code: number;
       readonly answer: object;
-      /** The errors in the config that it has told of beside the answer. */
-      readonly errors: readonly string[];
+      /** What it has told beside the answer: why another config than the files is in use, and errors in the files. */
+      readonly notes: readonly string[];
     }
   | {
       readonly kind: Failure;
@@ -59,7 +59,9 @@ function replyOf({ killed, code, stdout, told }: Run, timeoutMs: number): Reply 
     return failed('too-old', 'the agent is too old for this command');
   const errors = told.filter((line) => line.includes(': error: ')).slice(0, MOST_ERRORS);
   const answer = objectIn(stdout);
-  if (answer !== undefined && code !== undefined) return { kind: 'answered', code, answer, errors };
+  const others = told.filter((line) => line.includes(': the agent uses another config than the files: '));
+  if (answer !== undefined && code !== undefined)
+    return { kind: 'answered', code, answer, notes: [...others, ...errors] };
   if (code === 0) return failed('failed', 'the answer is not a JSON object');
   if (exit === undefined) return failed('failed', told.at(-1) ?? `kubectl ended with ${code ?? 'a signal'}`);
   const why = errors.length > 0 ? errors : told.slice(-2, -1);

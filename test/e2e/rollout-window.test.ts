@@ -123,6 +123,18 @@ describe('a change within the rollout window', () => {
       assert.equal(await node.held(), '10.1.0.0/16');
       const line = new RegExp(`config ${hashOf(B)} is pending until 20\\S+Z`);
       assert.match(await node.run(BINARY, 'status'), line);
+      for (const command of [
+        ['explain', '192.0.2.1'],
+        ['explain', '--live', '192.0.2.1'],
+        ['diff'],
+        ['doctor'],
+      ]) {
+        const { stderr } = await node.agent(...command);
+        assert.match(
+          stderr,
+          /the agent uses another config than the files: config \S+ is pending until 20\S+Z$/m,
+        );
+      }
       await answers(node, '/statusz', line);
       await answers(
         node,

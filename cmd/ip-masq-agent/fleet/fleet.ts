@@ -121,12 +121,12 @@ function reportOf(
     const key = reply.kind === 'down' ? withoutDetails(text) : text.replace(/\d+/g, '');
     return { ...common, answer: null, lines: reply.lines, key };
   }
-  const { answer, errors } = reply;
+  const { answer, notes } = reply;
   try {
     const { lines, key = lines.join('\n'), ...more } = summarise(answer);
     const end = lastEnd(pod);
-    const ends = withoutDetails([...end, ...errors].join('\n'));
-    const all = { lines: [...end, ...lines, ...errors].map(String), key: `${key}\n${ends}` };
+    const ends = withoutDetails([...end, ...notes].join('\n'));
+    const all = { lines: [...end, ...lines, ...notes].map(String), key: `${key}\n${ends}` };
     const code = worstOf([reply.code, ...(pod?.down === undefined ? [] : [common.code])]);
     return { ...common, code, answer, ...all, ...more };
   } catch {

@@ -7,7 +7,7 @@ import { renderChain, renderJump, renderQuotedJump } from '../../../lib/dataplan
 import type { DataplaneOptions } from '../../../lib/dataplane/options.ts';
 import { examine } from '../../../lib/doctor/examine.ts';
 import { FINDING_MEANING } from '../../../lib/doctor/finding.ts';
-import { holderFindings } from '../../../lib/doctor/rule-findings.ts';
+import { holderFindings, ownRuleFindings } from '../../../lib/doctor/rule-findings.ts';
 import { NetlinkError } from '../../../lib/netlink/error.ts';
 import { checksOf } from '../../../lib/policy/checks.ts';
 import { compilePolicy } from '../../../lib/policy/policy.ts';
@@ -60,6 +60,11 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
     'nothing-inside no-agent out-of-sync not-read',
   ],
   [
+    'everything inside',
+    { files: { 'ip-masq-a': 'nonMasqueradeCIDRs: [0.0.0.0/0]' } },
+    'everything-inside no-agent out-of-sync not-read',
+  ],
+  [
     'an address that the node does not have',
     { files: ADDRESS },
     'node-address no-agent out-of-sync not-read',
@@ -104,6 +109,15 @@ describe('the doctor', () => {
     assert.deepEqual(holderFindings(agent, survey), []);
     const [finding] = holderFindings({ ...agent, introduction: undefined }, survey);
     all.add(`${finding?.kind}`);
+  });
+
+  it('asks a running agent why its rules differ, and looks for an agent if none runs', () => {
+    const plan = { current: [], found: ['rules differ'], wanted: [] };
+    const differing = { family: 'IPv4', plan } as unknown as Parameters<typeof ownRuleFindings>[0];
+    const [running] = ownRuleFindings(differing, { kind: 'agent', pid: 7, introduction: undefined });
+    assert.match(`${running?.remedy}`, /ip-masq-agent status and the log of the agent say which program/);
+    const [none] = ownRuleFindings(differing, { kind: 'none' });
+    assert.match(`${none?.remedy}`, /check that the agent runs/);
   });
 
   it('finds each kind here', () => {
