@@ -19,10 +19,16 @@ import type { INPUT_FLAGS } from './command-flags.ts';
 import { EXIT } from './exit.ts';
 import { keptFamilies, nodeAccess } from './from-flags.ts';
 import { print, STDOUT, wantsColour } from './print.ts';
-import { readConfig } from './read-config.ts';
+import { orInvalid, readConfig } from './read-config.ts';
 
 export async function diff({ flags }: Args<typeof INPUT_FLAGS>): Promise<number> {
-  const config = await readConfig(flags, { forPeople: true });
+  const { config, error } = await orInvalid(readConfig(flags, { forPeople: true }));
+  if (config === undefined) {
+    print(
+      'the config is invalid, so that no change is known; ip-masq-agent explain --live ADDRESS shows what happens now\n',
+    );
+    throw error;
+  }
   const { used, others } = await survey(nodeAccess(flags));
   const differences = used.map((place) => differenceOf(preview(place, config, keptFamilies(flags)), others));
   print(diffText(differences, painter(wantsColour(STDOUT))));
@@ -76,8 +82,9 @@ function diffText(differences: readonly FamilyDifference[], paint: Paint): strin
 }
 
 function rulesText(preview: Preview, paint: Paint): readonly string[] {
-  const { plan } = preview;
-  if (plan === undefined) return [`${ruleLocationName(preview)}: nothing to change`];
+  const { plan, policy } = preview;
+  if (plan === undefined)
+    return policy === undefined ? [] : [`${ruleLocationName(preview)}: nothing to change`];
   const changed = diffOf(plan).filter(({ change }) => change !== 'kept');
   return [
     `${ruleLocationName(preview)}: ${plan.found.join(', ')}`,

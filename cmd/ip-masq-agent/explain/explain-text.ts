@@ -35,7 +35,8 @@ export function explainedText(
     lines.push(
       `connections to ${formatAddress(translatedFrom)} go to ${text}, as conntrack shows; that address decides:`,
     );
-  if (decision === undefined) lines.push(`${text}: the config is invalid; this is what happens now`);
+  const now = live ? 'this is what happens now' : 'on a node, --live shows what happens now';
+  if (decision === undefined) lines.push(`${text}: the config is invalid; ${now}`);
   else if (isKept) lines.push(...decisionLines(text, decision, live, paint));
   else
     lines.push(

@@ -27,7 +27,8 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
   if (other !== undefined)
     throw new UsageError(`${formatAddress(other)} and the address of --from are not of one family`);
   const read = readConfig(flags, { forPeople: flags.output === 'text' });
-  const { config, error } = flags.live ? await orInvalid(read) : { config: await read };
+  const isOfNode = flags.live || flags.filename.length === 0;
+  const { config, error } = isOfNode ? await orInvalid(read) : { config: await read };
   const question = { config, from, families: keptFamilies(flags) };
   const { answers, unseen } = flags.live
     ? await askNode(question, addresses, nodeAccess(flags), flags['accept-masqueraded'])
@@ -39,7 +40,7 @@ export async function explain({ flags, operands }: Args<typeof EXPLAIN_FLAGS>): 
     ...(flags.live && { unseen: unseen.map(formatAddress) }),
     ...errorJson(error),
   };
-  const noted = flags.live ? unseenText(unseen) : serviceText(answers);
+  const noted = flags.live ? unseenText(unseen) : serviceText(error ? [] : answers);
   printResult(flags.output, code, json, (paint) =>
     [...answers.map((answer) => explainedText(answer, paint)), noted].join(''),
   );

@@ -49,8 +49,9 @@ export function groupsText(reports: readonly NodeReport[], paint: Paint): string
   const sum = `${sorted.map(({ length }) => length).join(' + ')} = ${counted(reports.length, 'node')}`;
   const areMixed = new Set(daemonSetsOf(reports)).size > 1;
   const texts = sorted.map((group) => `${groupText(group, areMixed, paint)}\n`);
-  const notes = notesOf(reports).map((note) => `${shown(note)}\n\n`);
-  return [...texts, ...notes, `${counted(sorted.length, 'group')}: ${sum}\n`].join('');
+  const notes = notesOf(reports).map((note) => `${shown(note)}\n`);
+  const end = notes.length > 0 ? '\n' : '';
+  return [...texts, ...notes, end, `${counted(sorted.length, 'group')}: ${sum}\n`].join('');
 }
 
 /** What concerns several groups, and is said once. */

@@ -64,8 +64,7 @@ function check(answer: object): Summary {
     readonly hash: string | null;
     readonly problems: readonly Problem[];
   };
-  const told = problems.filter(({ severity }) => severity !== 'info');
-  const lines = told.map(({ at, severity, ...advice }) => {
+  const lines = problems.map(({ at, severity, ...advice }) => {
     const place = at?.configFile == null ? '' : `${at.configFile}:${at.line ?? 1}:${at.column ?? 1}: `;
     return `${place}${severity}: ${adviceText(advice)}`;
   });
@@ -94,7 +93,11 @@ function explain(answer: object): Summary {
 function ports(answer: object): Summary {
   const { destinations } = answer as { readonly destinations: readonly PortUse[] };
   return {
-    lines: destinations.length === 0 ? ['no connection with a port of the node'] : ['ports used: see below'],
+    lines: [
+      destinations.length === 0
+        ? 'no connection with a port of the node'
+        : 'connections with ports of the node: the list below has the busiest destinations of all nodes',
+    ],
     uses: destinations.map(({ address, protocol, destination, inUse, ports: all }) => ({
       share: inUse / all,
       text: `${inUse} of ${all} ports of ${address} to ${protocol} ${destination}`,
@@ -116,8 +119,9 @@ function programsText(suspects: Suspects): string {
   return [...new Set(suspects.map(({ program }) => program ?? 'an unknown program'))].join(', ');
 }
 
-function saidText({ address, verdict, decidedBy, live }: Explanation): string {
+function saidText({ address, verdict, from, decidedBy, live }: Explanation): string {
   if (live?.agrees === null) return 'the config is invalid';
+  if (from === null) return 'the config is invalid; --live shows what happens now';
   if (verdict === null)
     return `not masqueraded by the agent: ${address.includes(':') ? 'IPv6' : 'IPv4'} is not enabled`;
   return `${words(verdict)}${decidedBy === null ? '' : `, by ${decidedBy.cidr} of ${placeText(decidedBy.origin)}`}`;
