@@ -11,7 +11,7 @@ export function countRound(metrics: Metrics, { retries, syncs, trigger, inSync, 
   for (const { family, found, drifted } of syncs) {
     for (const result of ['changed', 'unchanged']) metrics.add('syncs_total', { family, result }, 0);
     for (const program of PROGRAMS) metrics.add('drift_repairs_total', { family, program }, 0);
-    // An event of the kernel after which nothing differs is no sync.
+    // A round for an event of the kernel that finds no difference is not counted: other programs decide how many there are.
     if (found === undefined && (!inSync || trigger.reason === 'kernel')) continue;
     metrics.add('syncs_total', { family, result: found === undefined ? 'unchanged' : 'changed' });
     if (!inSync) continue;

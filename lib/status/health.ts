@@ -29,8 +29,8 @@ export function readiness(
   const { families, invalid, lastRound, outOfSync, pending } = state;
   const interval = intervalOf(state, resyncInterval);
   const why = unreadyReason(outOfSync, now);
-  // Until the time of its first config, the agent keeps the rules of an earlier run.
-  const readAt = pending && lastRound?.endedAt;
+  // Until the time of its first config, the agent keeps the rules of an earlier run, unless another program blocks them.
+  const readAt = pending && lastRound?.inSync !== false ? lastRound?.endedAt : undefined;
   return [
     configCheck(invalid),
     ...keptFamilies.map((family) => ({

@@ -55,7 +55,7 @@ export const METRICS = {
   ),
   last_sync_success_timestamp_seconds: gauge(
     ['family'],
-    'Time of the last successful sync.',
+    "Time when the kernel was last found to hold the agent's rules.",
     ({ families }) => byFamily(families, ({ lastSync }) => lastSync && lastSync / 1000),
   ),
   last_change_timestamp_seconds: gauge(
@@ -96,8 +96,9 @@ export const METRICS = {
     ({ inUse, vanished }) => inUse && vanished.size,
   ),
   last_valid_config_kept: single(
-    '1 if the directory of --state-dir holds the config that is in use, 0 if it cannot be written. Absent without --state-dir.',
-    ({ inUse, keptFiles }) => keptFiles && keptFiles === inUse?.configFiles,
+    '1 if the directory of --state-dir holds the config that is in use, 0 if it could not be written, or not yet. Absent without --state-dir, and before the rules of a config are in the kernel.',
+    ({ families, inUse, keptFiles }) =>
+      families.size > 0 ? keptFiles && keptFiles === inUse?.configFiles : undefined,
   ),
   config_files: single(
     'Merged config files; 0 if the defaults apply.',

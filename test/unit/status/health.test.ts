@@ -60,6 +60,20 @@ describe('readiness', () => {
     });
   }
 
+  for (const [what, inSync, isGood] of [
+    ['needs no sync while the first config of this run is pending', undefined, true],
+    ['is missing if another program blocks the rules then', false, false],
+  ] as const)
+    it(what, () => {
+      const waits = {
+        pending: { hash: 'a', dueAt: 0 },
+        lastRound: { endedAt: 0, pauseEndsAt: 0, inSync },
+      };
+      const checks = readiness({ ...GOOD, ...waits, families: new Map() }, ['IPv4'], 1000, 0);
+      const sync = checks.find(({ name }) => name === 'sync IPv4');
+      assert.equal(sync?.isGood, isGood, sync?.reason);
+    });
+
   it('needs every family that is kept', () => {
     const checks = readiness(
       { ...GOOD, families: new Map([['IPv4', synced(0)]]) },

@@ -85,7 +85,8 @@ describe('the gauges', () => {
     const { series } = readerOf(metrics);
     const flows = { at: 0, counts: [], portUsage: new Map([['IPv4', 0.5]] as const) };
     const podRoutes = new Map<Family, number>([['IPv4', 1]]);
-    const told = { keptFiles: [], netlink: 'works', flows, podRoutes } as const;
+    const { families } = synced(mergedOf(TEXTS));
+    const told = { families, keptFiles: [], netlink: 'works', flows, podRoutes } as const;
     const names = ['last_valid_config_kept', 'netlink_active', 'port_usage_ratio', 'masqueraded_pod_routes'];
     for (const [known, count] of [
       [told, 1],
@@ -100,13 +101,15 @@ describe('the gauges', () => {
     assert.deepEqual(await series('netlink_active'), []);
   });
 
-  it('say whether the state directory holds the config in use, and not one of before', async () => {
-    const inUse = read(TEXTS).valid;
-    const kept = (keptFiles: State['keptFiles']) =>
-      factsOf(stateOf({ inUse, keptFiles })).value('last_valid_config_kept');
+  it('say whether the state directory holds the config in use, and not one of before; nothing before one was written', async () => {
+    const { valid: inUse, families } = synced(mergedOf(TEXTS));
+    const kept = (keptFiles: State['keptFiles'], known: Partial<State> = { families }) =>
+      factsOf(stateOf({ inUse, keptFiles, ...known })).value('last_valid_config_kept');
     assert.equal(await kept(inUse?.configFiles), 1);
     assert.equal(await kept([]), 0);
     assert.equal(await kept(read(TEXTS).valid?.configFiles), 0);
+    // As long as the config is invalid, another program blocks the rules, or they are those of an earlier run.
+    assert.equal(await kept([], {}), undefined);
   });
 
   it('count ranges by how many addresses of the node they hold, as long as a config lists any', async () => {
