@@ -3,12 +3,13 @@ import { problemFramer } from '../config/frame.ts';
 import { KEYS } from '../config/keys.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
-import type { Plan, PlannedRule } from '../dataplane/dataplane.ts';
+import type { PlannedRule } from '../dataplane/dataplane.ts';
 import type { Logger } from '../log/log.ts';
-import { CONNECTIONS_KEEP, type VerdictChanges } from '../policy/changes.ts';
+import { CONNECTIONS_KEEP } from '../policy/changes.ts';
 import { formatOrigin } from '../text/origin.ts';
 import { programs } from '../text/programs.ts';
 import { counted, truncated } from '../text/words.ts';
+import type { SyncedFamily } from './next-state.ts';
 import type { Trigger } from './reasons.ts';
 
 const MAX_RULES = 100;
@@ -26,17 +27,14 @@ export function logConfig(log: Logger, { config, problems, configFiles }: Loaded
   for (const problem of problems) logProblem(log, problem, frame(problem));
 }
 
-interface RuleChange {
-  readonly plan: Plan;
-  readonly verdicts: VerdictChanges;
-  /** Whether another program has changed what the agent applied last. */
-  readonly drifted: boolean;
-  readonly inSync: boolean;
-  readonly trigger: Trigger;
-}
-
-export function logChange(log: Logger, { plan, verdicts, drifted, inSync, trigger }: RuleChange): void {
-  const { family, found, added, removed, kept } = plan;
+/** Logs what a round has done in a family. */
+export function logSync(log: Logger, sync: SyncedFamily, trigger: Trigger): void {
+  const { family, policy, change, verdicts, drifted, observed, holds } = sync;
+  if (change === undefined || verdicts === undefined) {
+    log.debug({ family, reason: trigger.reason }, 'nothing to change');
+    return;
+  }
+  const { found, added, removed, kept } = change.plan;
   const rules = [
     ...added.map((rule) => `+ ${describeRule(rule)}`),
     ...removed.map((rule) => `- ${describeRule(rule)}`),
@@ -52,10 +50,11 @@ export function logChange(log: Logger, { plan, verdicts, drifted, inSync, trigge
   const keep = verdicts.lines.length > 0 ? `; ${CONNECTIONS_KEEP}` : '';
   const counts = `rules added ${added.length}, removed ${removed.length}, kept ${kept}; ${verdicts.summary}${keep}`;
   const foreign = `${family}: ${programs(trigger.by)} has changed the agent's rules`;
-  if (!inSync)
+  if (!holds)
     log.warn(fields, `${foreign} again before they were read back; the agent tries again; ${counts}`);
   else if (drifted) log.warn(fields, `${foreign}; repaired: ${found.join(', ')}; ${counts}`);
   else log.info(fields, `${family}: ${counts}`);
+  for (const text of observed?.describeUndeletable(policy) ?? []) log.warn({ family }, text);
 }
 
 function logProblem(log: Logger, problem: Problem, text: string): void {

@@ -3,16 +3,9 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Family } from '../policy/policy.ts';
 import { errorMessage } from '../text/error.ts';
 import { addressRemarks } from './address-remarks.ts';
-import { logChange } from './log-changes.ts';
+import { logSync } from './log-changes.ts';
 import { configInTurn } from './next-config.ts';
-import {
-  blockedText,
-  type FamilySync,
-  familyAfter,
-  type Outcome,
-  outOfSyncAfter,
-  verdictChanges,
-} from './next-state.ts';
+import { blockedText, familiesAfter, type Outcome, outOfSyncAfter, syncedFamily } from './next-state.ts';
 import type { Loop, Running } from './options.ts';
 import { foundOutOfSync } from './out-of-sync.ts';
 import { readConfig } from './reading.ts';
@@ -20,7 +13,7 @@ import { pauseAfter, type Reasons, ROUND_REASONS, scheduleOf, type Trigger } fro
 import { type RetryableError, retrying } from './retry.ts';
 import type { InvalidConfig, ValidConfig } from './state.ts';
 import { chooseDataplane, compile, keptConfig } from './steps.ts';
-import { type FamilyChange, trySync } from './sync.ts';
+import { trySync } from './sync.ts';
 
 /** What a round has done. */
 export interface Round extends Outcome {
@@ -150,41 +143,23 @@ async function syncInTurn(running: Running, valid: ValidConfig): Promise<Outcome
 /** Brings a config into the kernel: compiles it, observes, plans, applies, and observes again. */
 async function sync(running: Running, config: ValidConfig, families: readonly Family[]): Promise<Outcome> {
   const { agent, notices, trigger, retry } = running;
-  const { log } = notices;
   const before = agent.state;
-  const changes = new Map<Family, FamilyChange>();
   const onApply = (): void =>
     agent.set({ outOfSync: foundOutOfSync(agent.state.outOfSync, REPAIR_GOES_ON, performance.now()) });
-  const { policies, dataplane, observations } = await retrying(async () => {
+  const attempts = { before: before.families, begun: new Map(), changes: new Map(), onApply };
+  const { dataplane, ends } = await retrying(async () => {
     const policies = compile(running, config, families);
     notices.warn(
       'node addresses',
       addressRemarks(policies).map((one) => formatRemark(one)),
     );
     const dataplane = await chooseDataplane(running);
-    const attempt = { before: before.families, changes, onApply };
-    return { policies, dataplane, observations: await trySync(dataplane, policies, attempt) };
+    return { dataplane, ends: await trySync(dataplane, policies, attempts) };
   }, retry);
-
-  const inSync = observations?.every(({ plan }) => plan === undefined) ?? false;
-  const after = new Map(before.families);
-  const syncs = policies.map((policy, index): FamilySync => {
-    const { family } = policy;
-    const change = changes.get(family);
-    const found = observations?.[index];
-    const holds = found !== undefined && found.plan === undefined;
-    const verdicts = change && verdictChanges(change, policy, dataplane, before);
-    const done = { family, found: change?.plan.found, verdicts, drifted: change?.drifted ?? false };
-    if (change && verdicts) logChange(log, { ...change, verdicts, inSync, trigger });
-    else log.debug({ family, reason: trigger.reason }, 'nothing to change');
-    if (changes.size > 0)
-      for (const text of found?.observed.describeUndeletable(policy) ?? []) log.warn({ family }, text);
-    const applied = { policy, dataplane, generation: holds ? found.observed.generation : undefined };
-    if (change || holds) after.set(family, familyAfter(after.get(family), applied, done, holds));
-    return done;
-  });
-  agent.set({ families: after });
-  return { syncs, inSync };
+  const syncs = ends.map((end) => syncedFamily(end, dataplane, before));
+  for (const one of syncs) logSync(notices.log, one, trigger);
+  agent.set({ families: familiesAfter(before.families, syncs, dataplane) });
+  return { syncs, inSync: ends.every(({ holds }) => holds) };
 }
 
 const REPAIR_GOES_ON =

@@ -6,8 +6,8 @@ import type { Family, Policy } from '../policy/policy.ts';
 import { programs } from '../text/programs.ts';
 import { foundInSync, foundOutOfSync } from './out-of-sync.ts';
 import type { Trigger } from './reasons.ts';
-import type { FamilyState, State } from './state.ts';
-import type { FamilyChange } from './sync.ts';
+import type { State } from './state.ts';
+import type { FamilyChange, FamilyEnd } from './sync.ts';
 
 /** What a round has done in a family. */
 export interface FamilySync {
@@ -30,25 +30,34 @@ export interface Outcome {
   readonly blocked?: DataplaneError;
 }
 
-/**
- * What the agent knows of a family after a round that has written its policy, or has found it in the kernel.
- *
- * @param applied has the generation in which the kernel held it at the end
- */
-export function familyAfter(
-  before: FamilyState | undefined,
-  applied: Pick<FamilyState, 'policy' | 'dataplane' | 'generation'>,
-  { found }: FamilySync,
-  inSync: boolean,
-): FamilyState {
+/** What a round has done in a family, and how it has ended there. */
+export type SyncedFamily = FamilySync & FamilyEnd;
+
+export function syncedFamily(end: FamilyEnd, dataplane: Dataplane, before: State): SyncedFamily {
+  const { policy, change } = end;
+  const verdicts = change && verdictChanges(change, policy, dataplane, before);
+  const { drifted = false, plan } = change ?? {};
+  return { ...end, family: policy.family, found: plan?.found, verdicts, drifted };
+}
+
+/** What the agent knows of the families after a round: those whose policy it has written, or has found in the kernel, are new. */
+export function familiesAfter(
+  before: State['families'],
+  syncs: readonly SyncedFamily[],
+  dataplane: Dataplane,
+): State['families'] {
   const now = Date.now();
-  return {
-    ...NEVER_SYNCED,
-    ...before,
-    ...applied,
-    ...(inSync && { syncedAt: performance.now(), lastSync: now }),
-    ...(found && { lastChange: now, lastFound: found }),
-  };
+  const after = new Map(before);
+  for (const { family, policy, found, observed, holds } of syncs)
+    if (found || holds)
+      after.set(family, {
+        ...NEVER_SYNCED,
+        ...before.get(family),
+        ...{ policy, dataplane, generation: holds ? observed?.generation : undefined },
+        ...(holds && { syncedAt: performance.now(), lastSync: now }),
+        ...(found && { lastChange: now, lastFound: found }),
+      });
+  return after;
 }
 
 const NEVER_SYNCED = {
@@ -74,7 +83,7 @@ export function blockedText({ message, remedy }: DataplaneError): string {
 }
 
 /** What a change does to packets. What this process applied is known, unless another program has changed it. */
-export function verdictChanges(
+function verdictChanges(
   { drifted, observed }: FamilyChange,
   policy: Policy,
   dataplane: Dataplane,

@@ -267,6 +267,34 @@ describe('a round', () => {
     assert.ok(!lab.lines.some(({ msg }) => /rules added/.test(String(msg))));
   });
 
+  for (const [part, isWhole] of [
+    ['a part', false],
+    ['all', true],
+  ] as const)
+    it(`tells a change once, and as its own, of which an attempt that failed has written ${part}`, async () => {
+      await using lab = await create();
+      await lab.next();
+      lab.write(INSIDE('11.0.0.0/8'));
+      lab.reasons.add('change');
+      lab.kernel.before = (step) => {
+        if (step !== 'apply') return;
+        lab.kernel.before = () => {};
+        lab.kernel.held = isWhole ? lab.agent.state.policies[0] : undefined;
+        lab.kernel.generation += 1;
+        throw new DataplaneError('busy', 'the lock is held', 'wait');
+      };
+      lab.lines.length = 0;
+      const { retries, syncs, inSync } = await lab.next();
+      assert.deepEqual([retries, lab.config(), inSync], [['busy'], '11.0.0.0/8', true]);
+      assert.deepEqual(
+        syncs.map(({ found, drifted, verdicts }) => [found, drifted, verdicts?.lines.length]),
+        [[['rules differ'], false, 2]],
+      );
+      const said = lab.lines.map(({ msg }) => String(msg));
+      assert.equal(said.filter((msg) => /^IPv4: rules added/.test(msg)).length, 1);
+      assert.ok(!said.some((msg) => /another program/.test(msg)));
+    });
+
   it('moves to another dataplane without a change of verdicts', async () => {
     const [old, now] = [new Kernel(), new Kernel()];
     const [first, second] = [old.dataplane('old'), now.dataplane('new')];

@@ -69,11 +69,11 @@ function fakeKernel(
     (applied ?? []).map((policy) => [policy.family, { policy, dataplane } as FamilyState] as const),
   );
   const changes = new Map<Family, FamilyChange>();
-  const sync = { before: families, changes, onApply: () => {} };
+  const sync = { before: families, begun: new Map(), changes, onApply: () => {} };
   const options = { timeoutMs: 5_000, signal: new AbortController().signal, onRetry: () => {} };
   const run = async () => {
-    const found = await retrying(() => trySync(dataplane, POLICIES, sync), options);
-    return { changes, inSync: found?.every(({ plan }) => plan === undefined) ?? false };
+    const ends = await retrying(() => trySync(dataplane, POLICIES, sync), options);
+    return { changes, inSync: ends.every(({ holds }) => holds) };
   };
   return { written, run };
 }
