@@ -1,17 +1,17 @@
 import { formatRemark } from '../config/problem.ts';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Family } from '../policy/policy.ts';
-import { errorMessage } from '../text/error.ts';
 import { addressRemarks } from './address-remarks.ts';
 import { logSync } from './log-changes.ts';
 import { configInTurn } from './next-config.ts';
 import { blockedText, familiesAfter, type Outcome, outOfSyncAfter, syncedFamily } from './next-state.ts';
+import { failureText } from './one-at-a-time.ts';
 import type { Loop, Running } from './options.ts';
 import { foundOutOfSync } from './out-of-sync.ts';
 import { readConfig } from './reading.ts';
 import { pauseAfter, type Reasons, ROUND_REASONS, scheduleOf, type Trigger } from './reasons.ts';
 import { type RetryableError, retrying } from './retry.ts';
-import type { InvalidConfig, ValidConfig } from './state.ts';
+import type { ValidConfig } from './state.ts';
 import { chooseDataplane, compile, keptConfig } from './steps.ts';
 import { trySync } from './sync.ts';
 
@@ -40,19 +40,9 @@ export async function* rounds(loop: Loop, reasons: Reasons): AsyncGenerator<Roun
 }
 
 async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
-  const { options, agent, notices, signal } = loop;
-  const { syncTimeout: timeoutMs } = options;
+  const { agent, notices } = loop;
   const retries: RetryableError['failure'][] = [];
-  const onRetry = (error: RetryableError, attempt: number, waited: number): void => {
-    notices.log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
-    retries.push(error.failure);
-    // The other one is of the config files, or of the node's addresses.
-    if (!(error instanceof DataplaneError)) return;
-    const why = `the agent cannot read or write its rules: ${error.message}`;
-    agent.set({ outOfSync: foundOutOfSync(agent.state.outOfSync, why, performance.now() - waited) });
-  };
-  const retry = { timeoutMs, deadline: performance.now() + timeoutMs, signal, onRetry };
-  const running = { ...loop, trigger, retry };
+  const running = { ...loop, trigger, retry: retryOf(loop, retries) };
   // A round for a change of the node alone does not read the config files: one may be half written.
   if (ROUND_REASONS[trigger.reason].readsConfig) await readConfigFiles(running);
   await takeLock(running);
@@ -61,17 +51,33 @@ async function runRound(loop: Loop, trigger: Trigger): Promise<Round> {
   const outcome = valid ? await syncInTurn(running, valid).catch(ifBlocked) : NOTHING_DONE;
   const endedAt = performance.now();
   const { inSync, blocked } = outcome;
-  const why = blocked && blockedText(blocked);
-  notices.update(
-    'rules',
-    new Map(why === undefined ? [] : [[why, () => notices.log.error(why)]]),
-    'no other program blocks the rules any more',
-  );
+  const why = blocked ? [blockedText(blocked)] : [];
+  // If the rules were not read back after they were written, the next round says whether another program blocks them.
+  if (blocked || inSync !== false) notices.error('rules', why, 'no other program blocks the rules any more');
   agent.set({
     lastRound: { endedAt, pauseEndsAt: endedAt + pauseAfter(endedAt - startedAt, blocked), inSync },
     outOfSync: outOfSyncAfter(agent.state, outcome, trigger, endedAt),
   });
   return { trigger, retries, ...outcome, latency: performance.now() - trigger.since };
+}
+
+/**
+ * How the steps of a round wait for a busy kernel, all until the same deadline.
+ *
+ * @param retries takes why attempts have failed
+ */
+function retryOf(loop: Loop, retries: RetryableError['failure'][]): Running['retry'] {
+  const { options, agent, notices, signal } = loop;
+  const { syncTimeout: timeoutMs } = options;
+  const onRetry = (error: RetryableError, attempt: number, waited: number): void => {
+    notices.log.warn({ attempt, failure: error.failure }, `trying again: ${error.message}`);
+    retries.push(error.failure);
+    // The other one is of the config files, or of the node's addresses.
+    if (!(error instanceof DataplaneError)) return;
+    const why = `the agent cannot read or write its rules: ${error.message}`;
+    agent.set({ outOfSync: foundOutOfSync(agent.state.outOfSync, why, performance.now() - waited) });
+  };
+  return { timeoutMs, deadline: performance.now() + timeoutMs, signal, onRetry };
 }
 
 const NOTHING_DONE: Outcome = { syncs: [], inSync: undefined };
@@ -93,8 +99,8 @@ async function takeLock({ options, agent, retry }: Running): Promise<void> {
 }
 
 /**
- * Reads the config files. If they are invalid, the last valid config stays in use: before this run has read one, the one that an
- * earlier run has kept.
+ * Reads the config files. If they are invalid, the last valid config stays in use. Before this run has read one, that is the one that an
+ * earlier run has kept, if the node has no rules of a family, as after a reboot.
  *
  * @throws {InvalidConfigError} if an invalid config ends the agent
  */
@@ -105,33 +111,39 @@ async function readConfigFiles(running: Running): Promise<void> {
   agent.set(await retrying(() => readConfig(options.reader, before, notices.log), retry));
   const { invalid, reading } = agent.state;
   if (invalid === undefined) return;
-  if (before.valid === undefined) await useKeptConfig(running, invalid);
-  if (!options.staysWhileInvalid) throw invalid.error;
+  const families = before.valid ? [] : await retrying(() => options.familiesWithoutRules(retry), retry);
+  const kept = families.length > 0 ? await keptConfig(running) : undefined;
+  if (kept) agent.set({ valid: kept });
+  if (!options.staysWhileInvalid) {
+    if (kept && (await restoreRules(running, kept, families)))
+      invalid.error.consequence = `this node had no rules for ${families.join(' and ')}, and now has those of its last valid config, of ${kept.keptSince}`;
+    throw invalid.error;
+  }
   // The same errors are told once.
-  if (reading === before.reading) return;
-  const { valid } = agent.state;
-  const since = valid?.keptSince === undefined ? '' : `, of ${valid.keptSince},`;
-  const stays = `the config that was applied last${since} stays in use until the config files are valid again`;
-  notices.log.error(`${invalid.error.message}; ${valid ? stays : await options.effectOnNode()}`);
+  if (reading !== before.reading) notices.log.error(`${invalid.error.message}; ${await whatStays(running)}`);
 }
 
-/**
- * Uses the config that an earlier run has kept, if the node has no rules of a family, as after a reboot. If an invalid config ends the
- * agent, the rules of these families are written before.
- */
-async function useKeptConfig(running: Running, { error }: InvalidConfig): Promise<void> {
-  const { options, agent, notices, retry } = running;
-  const families = await retrying(() => options.familiesWithoutRules(retry), retry);
-  const kept = families.length > 0 ? await keptConfig(running) : undefined;
-  agent.set({ valid: kept });
-  if (kept === undefined || options.staysWhileInvalid) return;
+/** What an invalid config that does not end the agent means, as a clause. */
+async function whatStays({ options, agent }: Running): Promise<string> {
+  const { valid, inUse } = agent.state;
+  if (valid === undefined) return await options.effectOnNode();
+  const until = 'until the config files are valid again';
+  // In the rollout window, what this run has read was perhaps pending.
+  if (!inUse && valid.keptSince === undefined) return `the rules of an earlier run stay ${until}`;
+  const since = valid.keptSince === undefined ? '' : `, of ${valid.keptSince},`;
+  return `the config that was applied last${since} stays in use ${until}`;
+}
+
+/** Writes the rules of families that have none; returns whether the kernel holds them. */
+async function restoreRules(running: Running, kept: ValidConfig, families: readonly Family[]) {
   await takeLock(running);
-  const { inSync } = await sync(running, kept, families).catch((failure: unknown) => {
-    notices.log.error(`cannot write the rules of the last valid config: ${errorMessage(failure)}`);
-    return NOTHING_DONE;
-  });
-  if (inSync)
-    error.consequence = `this node had no rules for ${families.join(' and ')}, and now has those of its last valid config, of ${kept.keptSince}`;
+  try {
+    return (await sync(running, kept, families)).inSync;
+  } catch (failure) {
+    if (running.signal.aborted) throw failure;
+    running.notices.log.error(`cannot write the rules of the last valid config: ${failureText(failure)}`);
+    return false;
+  }
 }
 
 /** Syncs the config whose turn it is. */
@@ -156,7 +168,7 @@ async function sync(running: Running, config: ValidConfig, families: readonly Fa
     const dataplane = await chooseDataplane(running);
     return { dataplane, ends: await trySync(dataplane, policies, attempts) };
   }, retry);
-  const syncs = ends.map((end) => syncedFamily(end, dataplane, before));
+  const syncs = ends.map((end) => syncedFamily(end, before.families));
   for (const one of syncs) logSync(notices.log, one, trigger);
   agent.set({ families: familiesAfter(before.families, syncs, dataplane) });
   return { syncs, inSync: ends.every(({ holds }) => holds) };

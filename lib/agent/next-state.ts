@@ -2,12 +2,12 @@ import type { Dataplane, DifferenceKind } from '../dataplane/dataplane.ts';
 import type { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
-import type { Family, Policy } from '../policy/policy.ts';
+import type { Family } from '../policy/policy.ts';
 import { programs } from '../text/programs.ts';
 import { foundInSync, foundOutOfSync } from './out-of-sync.ts';
 import type { Trigger } from './reasons.ts';
 import type { State } from './state.ts';
-import type { FamilyChange, FamilyEnd } from './sync.ts';
+import type { FamilyEnd } from './sync.ts';
 
 /** What a round has done in a family. */
 export interface FamilySync {
@@ -33,11 +33,17 @@ export interface Outcome {
 /** What a round has done in a family, and how it has ended there. */
 export type SyncedFamily = FamilySync & FamilyEnd;
 
-export function syncedFamily(end: FamilyEnd, dataplane: Dataplane, before: State): SyncedFamily {
+export function syncedFamily(end: FamilyEnd, before: State['families']): SyncedFamily {
   const { policy, change } = end;
-  const verdicts = change && verdictChanges(change, policy, dataplane, before);
-  const { drifted = false, plan } = change ?? {};
-  return { ...end, family: policy.family, found: plan?.found, verdicts, drifted };
+  const { family } = policy;
+  if (change === undefined) return { ...end, family, found: undefined, verdicts: undefined, drifted: false };
+  const { plan, observed, drifted } = change;
+  // What packets met is what this process applied last, here or in another dataplane, unless another program has changed it.
+  const last = drifted ? undefined : before.get(family)?.policy;
+  const verdicts = last
+    ? describePolicyChange(last, policy)
+    : describeKernelChange(observed.verdicts(), policy);
+  return { ...end, family, found: plan.found, verdicts, drifted };
 }
 
 /** What the agent knows of the families after a round: those whose policy it has written, or has found in the kernel, are new. */
@@ -60,12 +66,7 @@ export function familiesAfter(
   return after;
 }
 
-const NEVER_SYNCED = {
-  syncedAt: undefined,
-  lastSync: undefined,
-  lastChange: undefined,
-  lastFound: [],
-};
+const NEVER_SYNCED = { syncedAt: undefined, lastSync: undefined, lastChange: undefined, lastFound: [] };
 
 export function outOfSyncAfter(
   { outOfSync }: State,
@@ -80,19 +81,4 @@ export function outOfSyncAfter(
 
 export function blockedText({ message, remedy }: DataplaneError): string {
   return `${message}; the rules stay as they are; ${remedy}`;
-}
-
-/** What a change does to packets. What this process applied is known, unless another program has changed it. */
-function verdictChanges(
-  { drifted, observed }: FamilyChange,
-  policy: Policy,
-  dataplane: Dataplane,
-  { families }: State,
-): VerdictChanges {
-  const last = drifted ? undefined : families.get(policy.family);
-  // If the dataplane is another one, packets met the same rules in the old one until now.
-  const isKnown = last !== undefined && (last.policy !== policy || last.dataplane !== dataplane);
-  return isKnown
-    ? describePolicyChange(last.policy, policy)
-    : describeKernelChange(observed.verdicts(), policy);
 }

@@ -19,6 +19,11 @@ export class Notices {
     this.update(topic, new Map(texts.map((text) => [text, () => this.log.warn(text)])), atEnd);
   }
 
+  /** As `warn`, of what is an error. */
+  error(topic: string, texts: readonly string[], atEnd?: string): void {
+    this.update(topic, new Map(texts.map((text) => [text, () => this.log.error(text)])), atEnd);
+  }
+
   /**
    * Replaces what is true of a topic, and logs what has become true.
    *

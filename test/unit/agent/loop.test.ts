@@ -254,6 +254,18 @@ describe('a round', () => {
     assert.deepEqual(said, [blocked, ended, blocked, ended]);
   });
 
+  it('says that nothing blocks the rules any more only after it has read them: they may be blocked again once it has written', async () => {
+    await using lab = await create();
+    lab.kernel.before = blocks;
+    await lab.next();
+    lab.kernel.before = (step) => {
+      if (step === 'apply') lab.kernel.before = blocks;
+    };
+    const { inSync, blocked, syncs } = await lab.next();
+    assert.deepEqual([inSync, blocked, syncs[0]?.found], [false, undefined, ['rules differ']]);
+    assert.ok(!lab.lines.some(({ msg }) => /blocks the rules any more/.test(String(msg))));
+  });
+
   it('takes for applied only what was written: a plan may fail, and the next attempt may be blocked', async () => {
     await using lab = await create();
     lab.kernel.before = (step) => {
@@ -450,6 +462,29 @@ describe('an invalid config', () => {
     });
     assert.equal(lab.config(), '12.0.0.0/8');
   });
+
+  it('says why it cannot bring them back, and what to do; a signal is no such failure', async () => {
+    const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
+    const kept = { configFiles, since: '2026-01-01T00:00:00Z' };
+    const restore = async (before: (stop: AbortController) => void) => {
+      await using lab = await create({ readKept: async () => kept });
+      lab.write('x: 1\n');
+      lab.kernel.before = () => before(lab.stop);
+      const error: unknown = await lab.next().catch((thrown: unknown) => thrown);
+      assert.ok(error instanceof Error);
+      return [error.message, lab.lines.map(({ msg }) => String(msg)).at(-1)];
+    };
+    assert.deepEqual(await restore(blocks), [
+      '1 error in the config',
+      'cannot write the rules of the last valid config: a process owns the table; end it',
+    ]);
+    const [thrown, said] = await restore((stop) => {
+      stop.abort();
+      throw new DataplaneError('busy', 'the lock is held', 'wait');
+    });
+    assert.equal(thrown, 'The operation was aborted');
+    assert.doesNotMatch(String(said), /cannot write/);
+  });
 });
 
 describe('a rollout window', () => {
@@ -554,6 +589,21 @@ describe('a rollout window', () => {
     const said = lab.lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes('stays in use'));
     assert.deepEqual(said, [
       '1 error in the config; the config that was applied last stays in use until the config files are valid again',
+    ]);
+  });
+
+  it('names the rules of an earlier run if the config files become invalid before this run has applied one', async () => {
+    await using lab = await create(WAVES);
+    lab.kernel.held = compilePolicy(mergedOf({ a: INSIDE('12.0.0.0/8') }), 'IPv4');
+    await lab.next();
+    assert.ok(lab.agent.state.pending !== undefined);
+    lab.write('x: 1\n');
+    lab.reasons.add('change');
+    await lab.next();
+    assert.equal(lab.config(), '12.0.0.0/8');
+    const said = lab.lines.map(({ msg }) => String(msg)).filter((msg) => msg.startsWith('1 error'));
+    assert.deepEqual(said, [
+      '1 error in the config; the rules of an earlier run stay until the config files are valid again',
     ]);
   });
 
