@@ -3,7 +3,7 @@ import { DataplaneError } from '../dataplane/error.ts';
 import type { Family } from '../policy/policy.ts';
 import { addressRemarks } from './address-remarks.ts';
 import { logSync } from './log-changes.ts';
-import { configInTurn } from './next-config.ts';
+import { configInTurn, isInKernel } from './next-config.ts';
 import { blockedText, familiesAfter, type Outcome, outOfSyncAfter, syncedFamily } from './next-state.ts';
 import { failureText } from './one-at-a-time.ts';
 import type { Loop, Running } from './options.ts';
@@ -100,7 +100,7 @@ async function takeLock({ options, agent, retry }: Running): Promise<void> {
 
 /**
  * Reads the config files. If they are invalid, the last valid config stays in use. Before this run has read one, that is the one that an
- * earlier run has kept, if the node has no rules of a family, as after a reboot.
+ * earlier run has kept.
  *
  * @throws {InvalidConfigError} if an invalid config ends the agent
  */
@@ -112,7 +112,7 @@ async function readConfigFiles(running: Running): Promise<void> {
   const { invalid, reading } = agent.state;
   if (invalid === undefined) return;
   const families = before.valid ? [] : await retrying(() => options.familiesWithoutRules(retry), retry);
-  const kept = families.length > 0 ? await keptConfig(running) : undefined;
+  const kept = before.valid ? undefined : await usableKeptConfig(running, families);
   if (kept) agent.set({ valid: kept });
   if (!options.staysWhileInvalid) {
     if (kept && (await restoreRules(running, kept, families)))
@@ -121,6 +121,21 @@ async function readConfigFiles(running: Running): Promise<void> {
   }
   // The same errors are told once.
   if (reading !== before.reading) notices.log.error(`${invalid.error.message}; ${await whatStays(running)}`);
+}
+
+/**
+ * The config that an earlier run has kept, if it is known what the node needs: a family has no rules, as after a reboot; or, for an
+ * agent that stays, the kernel still holds what that run has applied.
+ */
+async function usableKeptConfig(
+  running: Running,
+  withoutRules: readonly Family[],
+): Promise<ValidConfig | undefined> {
+  const { options, retry } = running;
+  if (withoutRules.length === 0 && !options.staysWhileInvalid) return undefined;
+  const kept = await keptConfig(running);
+  if (kept === undefined || withoutRules.length > 0) return kept;
+  return (await retrying(() => isInKernel(running, kept), retry)) ? kept : undefined;
 }
 
 /** What an invalid config that does not end the agent means, as a clause. */

@@ -1,5 +1,6 @@
 import { configHash } from '../config/config-hash.ts';
 import { ageOf } from '../config/read.ts';
+import { DataplaneError } from '../dataplane/error.ts';
 import { describeKernelChange } from '../dataplane/kernel-verdicts.ts';
 import { describePolicyChange, type VerdictChanges } from '../policy/changes.ts';
 import type { Family, Policy } from '../policy/policy.ts';
@@ -64,6 +65,17 @@ async function configWhileInvalid(running: Running, valid: ValidConfig): Promise
   if (inUse !== undefined) return inUse;
   const changesTo = await changesFromNow(running);
   return changesTo(policiesOf(running, valid)).some(({ hadNoEffect }) => hadNoEffect) ? valid : undefined;
+}
+
+/** Whether the kernel does with packets what a config says, at a start. That is unknown if another program blocks the rules. */
+export async function isInKernel(running: Running, config: ValidConfig): Promise<boolean> {
+  try {
+    const changesTo = await changesFromNow(running);
+    return !changesTo(policiesOf(running, config)).some(isChange);
+  } catch (error) {
+    if (error instanceof DataplaneError && error.failure === 'blocked') return false;
+    throw error;
+  }
 }
 
 /** Whether this node has had the verdicts of these policies before those in use, or keeps their config as the one it has applied last. */

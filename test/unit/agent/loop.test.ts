@@ -440,6 +440,30 @@ describe('an invalid config', () => {
     assert.equal(lab.config(), '12.0.0.0/8');
   });
 
+  for (const [holds, when] of [
+    [true, 'is used if the kernel still holds it, to repair its rules'],
+    [false, 'is not used if the kernel holds other rules, or another program blocks them'],
+  ] as const)
+    it(`what an earlier run has kept ${when}`, async () => {
+      const configFiles = [{ name: 'ip-masq-a', text: INSIDE('12.0.0.0/8') }];
+      const kept = { configFiles, since: '2026-01-01T00:00:00Z' };
+      const more = { staysWhileInvalid: true, familiesWithoutRules: async () => [] };
+      await using earlier = await create();
+      earlier.write(INSIDE(holds ? '12.0.0.0/8' : '13.0.0.0/8'));
+      await earlier.next();
+      await using lab = await create({ ...more, readKept: async () => kept });
+      lab.kernel.held = earlier.kernel.held;
+      lab.write('x: 1\n');
+      await lab.next();
+      assert.equal(lab.agent.state.valid?.keptSince, holds ? kept.since : undefined);
+      assert.equal(lab.config(), holds ? '12.0.0.0/8' : '13.0.0.0/8');
+      if (!holds) lab.kernel.obstacle = blocks;
+      lab.kernel.held = undefined;
+      lab.reasons.add('change');
+      await lab.next();
+      assert.equal(lab.config(), holds ? '12.0.0.0/8' : undefined);
+    });
+
   it('says once that what an earlier run has kept is not valid with these flags', async () => {
     const kept = { configFiles: [{ name: 'ip-masq-a', text: 'x: 1\n' }], since: '2026-01-01T00:00:00Z' };
     await using lab = await create({ staysWhileInvalid: true, readKept: async () => kept });
