@@ -1,5 +1,5 @@
-/** More than are used between a change and its event. */
-const MOST = 64;
+/** More than are used between a change and its event; few, because a second agent in another container has similar ones. */
+const MOST = 16;
 
 /** The last ones, the latest at the end. */
 const ports = new Set<number | undefined>();

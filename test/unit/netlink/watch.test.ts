@@ -104,12 +104,12 @@ describe('a watch of changes', () => {
     };
     assert.equal(await named(), 'nft');
     noteOwnPort(port);
-    noteOthers(63);
+    noteOthers(15);
     assert.equal(await named(), undefined);
     noteOwnPort(port);
-    noteOthers(63);
+    noteOthers(15);
     assert.equal(await named(), undefined);
-    noteOthers(64);
+    noteOthers(16);
     assert.equal(await named(), 'nft');
   });
 });
