@@ -64,8 +64,9 @@ function outcomeOf({ config, kernel, mode, state }: Start): Outcome {
     sources,
     ...(mode === 'keep' ? { code: 0, readyz: '503' } : { code: 3, readyz: 'none' }),
   };
-  // With rules on the node, the state is not read.
-  if (kernel === 'rules') return { ...outcome, message: /the rules on this node do not change/ };
+  // An agent that stays repairs these rules, if they are those of the state.
+  if (kernel === 'rules' && !(mode === 'keep' && knows))
+    return { ...outcome, message: /the rules on this node do not change/ };
   if (!knows) return { ...outcome, message: /this node has no rules of the agent/ };
   const [kept, restored] = [
     /the config that was applied last, of \S+ stays in use/,
@@ -111,7 +112,7 @@ describe('what packets do after a start', { concurrency: true, skip: NO_LAB }, (
             const { message, ...outcome } = outcomeOf(start);
             assert.deepEqual(found, outcome, log);
             assert.match(log, message);
-            const isRead = start.config === 'invalid' && start.kernel === 'empty';
+            const isRead = start.config === 'invalid' && (start.kernel === 'empty' || start.mode === 'keep');
             assert.equal(DAMAGED.test(log), isRead && start.state === 'damaged');
           },
         );
