@@ -122,7 +122,7 @@ export const FLAGS = {
   'state-dir': daemon(
     optionalPath,
     '',
-    'directory in which the agent keeps the config files of the last valid config. The directory must outlive the pod and a reboot. If the config is invalid at a start, and the node has no rules of the agent, as after a reboot, the agent writes the rules of the last valid config before it ends. With --on-invalid-config=keep it goes on with that config. If the flag is empty, nothing is kept',
+    'directory in which the agent keeps the config files of the last valid config. The directory must outlive the pod and a reboot. If the config is invalid at a start, and the node has no rules of the agent, as after a reboot, the agent writes the rules of the last valid config before it ends. With --on-invalid-config=keep it goes on with that config, also if the rules on the node still do what that config says. If the flag is empty, nothing is kept',
   ),
   'vanished-grace': daemon(
     grace,

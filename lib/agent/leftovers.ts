@@ -64,7 +64,7 @@ export function leftoverRemoval(options: LeftoverOptions): () => void {
 /**
  * Removes leftovers of an earlier run in another dataplane, mode or family.
  *
- * @returns why it failed; undefined if nothing is left, or the signal has ended it
+ * @returns why it failed; undefined if nothing is left, or if the signal or another dataplane that the loop has chosen has ended it
  */
 export async function removeLeftovers(options: LeftoverOptions): Promise<string | undefined> {
   const { dataplane, host, agent, notices, signal } = options;

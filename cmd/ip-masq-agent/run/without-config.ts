@@ -26,7 +26,7 @@ async function findRulesInUse(
       const { family } = location;
       if (found.get(family) === true) continue;
       const state = await observeRuleLocation(location, retry);
-      // Such rules may be in use.
+      // Rules that cannot be read may masquerade packets.
       if (state.kind === 'unreadable') found.set(family, undefined);
       else if (state.kind === 'found' && masquerades(state.observed.verdicts())) found.set(family, true);
     }
