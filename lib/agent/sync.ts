@@ -63,7 +63,7 @@ export async function trySync(
     return { policy, change: changes.get(policy.family), observed: found?.observed, holds };
   };
   try {
-    const observations = await observeAll(dataplane, policies);
+    const observations = await observeAll(dataplane, policies, before);
     for (const { policy, observed, plan } of observations) {
       const { family } = policy;
       const last = before.get(family);
@@ -83,7 +83,7 @@ export async function trySync(
         noteWritten(plan.family);
       }),
     );
-    return (await observeAll(dataplane, policies)).map((one) => endOf(one.policy, one));
+    return (await observeAll(dataplane, policies, before)).map((one) => endOf(one.policy, one));
   } catch (error) {
     if (changes.size > 0 && error instanceof DataplaneError && error.failure === 'blocked')
       return policies.map((policy) => endOf(policy));
@@ -91,11 +91,19 @@ export async function trySync(
   }
 }
 
-function observeAll(dataplane: Dataplane, policies: readonly Policy[]): Promise<readonly Observation[]> {
+function observeAll(
+  dataplane: Dataplane,
+  policies: readonly Policy[],
+  before: SyncOptions['before'],
+): Promise<readonly Observation[]> {
   return all(
     policies.map(async (policy) => {
       const observed = await dataplane.observe(policy.family);
-      return { policy, observed, plan: observed.plan(policy) };
+      const last = before.get(policy.family);
+      const isKnown = last?.dataplane === dataplane && last.policy === policy;
+      // An unchanged generation means unchanged rules.
+      const holds = isKnown && last.generation !== undefined && last.generation === observed.generation;
+      return { policy, observed, plan: holds ? undefined : observed.plan(policy) };
     }),
   );
 }

@@ -1,4 +1,4 @@
-import { existsSync, type FSWatcher, readlinkSync, unwatchFile, watch, watchFile } from 'node:fs';
+import { existsSync, type FSWatcher, watch } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isConfigFileName } from '../config/config-file.ts';
 import { DATA_LINK } from '../config/read.ts';
@@ -7,9 +7,6 @@ import { errorCode, errorMessage } from '../text/error.ts';
 
 /** How long no file of a plain directory may change before all are read: there can be very many events, of one change each. */
 const QUIET_MS = 100;
-
-/** How often `..data` is compared without an event: the kernel drops events of a queue that is full, as while the agent is stopped. */
-const CHECK_MS = 5_000;
 
 /**
  * Watches the directory itself, because kubelet replaces the files at each swap. In a projected volume only the swap of `..data`
@@ -27,14 +24,6 @@ export function directoryWatch(
   // Otherwise an event of the directory itself has no name, or the name of any directory.
   const dir = path.replace(/(?<=.)(?:\/+\.?)+$/, '');
   let current: FSWatcher | undefined;
-  /** Where `..data` led before the last reading. */
-  let target: string | undefined;
-  const link = join(dir, DATA_LINK);
-  // libuv looks at what the link leads to. JavaScript runs only if that has changed.
-  watchFile(link, { interval: CHECK_MS, persistent: false }, () => {
-    if (targetOf(dir) !== target) onChange();
-  });
-  signal.addEventListener('abort', () => unwatchFile(link));
 
   const warn = (error: unknown): void => notices.warn(TOPIC, [failureOf(error)]);
   const open = (): void => {
@@ -62,7 +51,6 @@ export function directoryWatch(
     current = watcher;
   };
   return () => {
-    target = targetOf(dir);
     if (current !== undefined) return;
     try {
       open();
@@ -79,13 +67,4 @@ function failureOf(error: unknown): string {
   const isLimit = ['ENOSPC', 'EMFILE'].includes(errorCode(error) ?? '');
   const remedy = isLimit ? '; raise fs.inotify.max_user_watches or max_user_instances' : '';
   return `cannot watch the config directory, so changes wait for the resync: ${errorMessage(error)}${remedy}`;
-}
-
-/** The volume version that is there; undefined if the directory is not a volume, or cannot be read. */
-function targetOf(dir: string): string | undefined {
-  try {
-    return readlinkSync(join(dir, DATA_LINK));
-  } catch {
-    return undefined;
-  }
 }

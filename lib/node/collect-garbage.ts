@@ -8,6 +8,9 @@ const SETTLE_MS = 3_000;
 /** A collection takes more CPU than a small change: the heap must have grown by half since the last one. */
 const GROWTH = 1.5;
 
+/** V8's own. */
+const OLD_AGE = 6;
+
 let isDue = false;
 /** The bytes of the heap after the last collection. */
 let settled = 0;
@@ -26,11 +29,12 @@ function collectGarbage(): void {
   isDue = false;
   if (heapBytes() < GROWTH * settled) return;
   // As flags of Node.js they would make each start slower: V8 then refuses the compiled code of Node's modules. The second
-  // drops the code of functions that only the start needs.
+  // drops the code of functions that only the start needs. What later rounds compile again stays.
   setFlagsFromString('--expose-gc');
   setFlagsFromString('--bytecode-old-age=1');
   const collect: NodeJS.GCFunction | undefined = runInNewContext('globalThis.gc');
   collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  setFlagsFromString(`--bytecode-old-age=${OLD_AGE}`);
   settled = heapBytes();
   releaseFreeMemory();
 }

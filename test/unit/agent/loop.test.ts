@@ -21,13 +21,22 @@ const INSIDE = (cidr: string) => `nonMasqueradeCIDRs: [${cidr}]\n`;
 
 /** A kernel that holds a policy of IPv4, which other programs may change, and whose steps may fail or hang. */
 class Kernel {
-  held: Policy | undefined;
+  #held: Policy | undefined;
   generation = 1;
   /** What happens at a step, before it is done. */
   before: (step: 'open' | 'observe' | 'apply') => Promise<void> | void = () => {};
   /** Throws if nothing can be planned. */
   obstacle: () => void = () => {};
   readonly steps: string[] = [];
+
+  get held(): Policy | undefined {
+    return this.#held;
+  }
+
+  set held(held: Policy | undefined) {
+    this.#held = held;
+    this.generation += 1;
+  }
 
   dataplane(name = 'fake'): Dataplane {
     return {
@@ -60,7 +69,6 @@ class Kernel {
       await this.#step('apply');
       if (this.generation !== generation) throw new DataplaneError('raced', 'it has changed', 'read again');
       this.held = policy;
-      this.generation += 1;
     };
     const rules = { added: [], removed: [], kept: 0, current: [], wanted: [] };
     const planOf = (policy: Policy): Plan => ({
@@ -252,6 +260,17 @@ describe('a round', () => {
     const blocked = 'a process owns the table; the rules stay as they are; end it';
     const ended = 'no other program blocks the rules any more';
     assert.deepEqual(said, [blocked, ended, blocked, ended]);
+  });
+
+  it('compares the rules again only if the generation of the kernel has changed since they were in sync', async () => {
+    await using lab = await create();
+    await lab.next();
+    lab.kernel.obstacle = blocks;
+    lab.reasons.add('signal');
+    assert.equal((await lab.next()).inSync, true);
+    lab.kernel.generation += 1;
+    lab.reasons.add('signal');
+    assert.equal((await lab.next()).blocked?.failure, 'blocked');
   });
 
   it('says that nothing blocks the rules any more only after it has read them: they may be blocked again once it has written', async () => {
