@@ -7,22 +7,8 @@ import { checkGiven, checkTogether, FLAGS } from '../../../cmd/ip-masq-agent/fla
 import { keepsRunning, parseArgs } from '../../../cmd/ip-masq-agent/parse-args.ts';
 
 describe('the command line', () => {
-  it('has the defaults of the table', () => {
-    const { command, operands, ignored } = parseArgs([]);
-    assert.equal(command, 'run');
-    const defaults = {
-      'config-dir': '/etc/config',
-      'masq-chain': 'IP-MASQ-AGENT',
-      'enable-ipv6': false,
-      'random-fully': true,
-      'resync-interval': 60_000,
-      'sync-timeout': 30_000,
-      'to-ports': [],
-      'require-file': [],
-      v: 2,
-    };
-    assert.partialDeepStrictEqual(flagsOf([]), defaults);
-    assert.deepEqual([operands, ignored], [[], []]);
+  it('without a word starts the agent with its defaults', () => {
+    assert.partialDeepStrictEqual(parseArgs([]), { command: 'run', operands: [], ignored: [] });
   });
 
   for (const argv of [['--v=4'], ['-v=4'], ['--v', '4'], ['-v', '4'], ['run', '-v', '4'], ['-v=1', '-v=4']]) {
