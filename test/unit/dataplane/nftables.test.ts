@@ -93,6 +93,10 @@ const OTHERS: Readonly<Record<string, readonly [object, readonly (readonly strin
     { sets: [{ ...SET, extra: '030800040400000001' }] },
     [setsOf(TABLE, '-2'), RULES, [oldSet]],
   ],
+  'takes another set if one has an element for all addresses': [
+    { sets: [{ ...SET, hasOthers: true }] },
+    [setsOf(TABLE, '-2'), RULES, [oldSet]],
+  ],
   'makes it again if it has a flow table or a map': [{ others: 1 }, ANEW],
   'makes it again if it is dormant': [{ flags: ['dormant'] }, ANEW],
 };
