@@ -35,7 +35,7 @@ export const anyOptions = fc.record({
   toPorts: fc.constantFrom(
     [],
     [{ first: 1024, last: 2000 }],
-    [1, 20].map((first) => ({ first, last: first })),
+    [1, 20].map((first) => ({ first, last: 2 * first - 1 })),
   ),
   invalidPackets: fc.constantFrom('count', 'drop', 'off'),
 });
