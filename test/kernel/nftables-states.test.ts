@@ -123,6 +123,21 @@ for (const { family, kind } of FAMILY_KINDS) {
       }
     });
 
+    it('is right after others have changed a set of ranges that packets come from', async () => {
+      await using node = await lab();
+      for (const [edit, [list, set]] of combined(edits, [
+        ['masqueradeFromCIDRs', 'masqueraded-from'],
+        ['nonMasqueradeFromCIDRs', 'not-masqueraded-from'],
+      ] as const)) {
+        const config = { nonMasqueradeCIDRs: [one], [list]: [one] };
+        const policy = policyOf(family, { 'ip-masq-a': JSON.stringify(config) });
+        await startAnew(node, policy);
+        await node.nft(edit(`${table} ${set}`));
+        await node.sync(policy);
+        await assertExact(node, policy);
+      }
+    });
+
     it('holds no old set, also if another one has gone meanwhile', async () => {
       await using node = await lab();
       await startAnew(node, policies.before);

@@ -71,14 +71,6 @@ for (const { family, kind } of FAMILY_KINDS) {
       }
     });
 
-    it('writes the rules that are gone', async () => {
-      await using node = await lab();
-      await node.sync(policy);
-      await node.nft(`flush chain ${TABLE(family)} postrouting`);
-      assert.deepEqual((await node.sync(policy))?.found, ['rules differ']);
-      await assertExact(node, policy);
-    });
-
     it('lists the elements of new sets, and others only after another program has changed anything in nf_tables', async () => {
       await using node = await createNetlinkBox(kind);
       const listed: string[] = [];
