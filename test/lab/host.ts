@@ -14,7 +14,7 @@ export const startHost = (box: Box): Promise<HeldHost> =>
     const helper = stack.use(await startHelper<Errand, Outcome>(box, new URL('tools.ts', import.meta.url)));
     const { netlink } = stack.use(await hostNetlink(box));
     return {
-      ...(netlink && { netlink }),
+      netlink,
       async run(file, args, input) {
         const { result } = await helper.ask({ file, args, input });
         if (result === undefined) throw new Error(`${file} has no result`);

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import type { Family } from '../../lib/cidr/address.ts';
 import { Netlink as DataplaneNetlink } from '../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../lib/netlink/error.ts';
 import type { NfTables } from '../../lib/netlink/nf-tables.ts';
@@ -15,8 +14,6 @@ export interface Netlink extends Omit<NfTables, typeof Symbol.dispose | 'port'> 
   changes(): Promise<readonly Events<TableChange>[]>;
   /** Carries out messages as they are, in one transaction: what no tool writes. */
   raw(messages: readonly RawMessage[]): Promise<void>;
-  /** Makes an ipset of type hash:ip. */
-  createIpset(family: Family, name: string): Promise<void>;
   /** Makes so many changes of so many elements while nobody reads the watch; what it then tells, and after one more change. */
   flood(times: number, count: number): Promise<readonly Events<TableChange>[]>;
 }
@@ -38,18 +35,8 @@ export type Answer =
   | { readonly value: unknown }
   | { readonly failure: NetlinkFailure; readonly message: string; readonly code: string | undefined };
 
-/** What a host has of netlink. */
-export interface HostNetlink extends AsyncDisposable {
-  readonly netlink?: DataplaneNetlink;
-}
-
-/**
- * The netlink of a host in the box. A failure of it fails the test: the dataplane alone would use its tools, silently.
- *
- * @param isWanted otherwise there is none
- */
-export async function hostNetlink(box: Box, isWanted = true): Promise<HostNetlink> {
-  if (!isWanted) return { [Symbol.asyncDispose]: async () => {} };
+/** The netlink of a host in the box. A failure of it fails the test: the dataplane alone would use its tools, silently. */
+export async function hostNetlink(box: Box) {
   const requests = await openNetlink(box);
   const sockets = { openRequests: () => requests, openWatch: () => assert.fail('nothing is watched here') };
   return {
@@ -79,18 +66,13 @@ export async function openNetlink(box: Box): Promise<Netlink & AsyncDisposable> 
     'elements',
     'commit',
     'natChains',
+    'ownPort',
+    'changes',
+    'raw',
+    'flood',
   ] as const;
   return {
-    ...(Object.fromEntries(
-      [
-        ...methods,
-        'createIpset' as const,
-        'ownPort' as const,
-        'changes' as const,
-        'raw' as const,
-        'flood' as const,
-      ].map((name) => [name, call(name)]),
-    ) as unknown as Netlink),
+    ...(Object.fromEntries(methods.map((name) => [name, call(name)])) as unknown as Netlink),
     [Symbol.asyncDispose]: () => helper[Symbol.asyncDispose](),
   };
 }

@@ -2,14 +2,10 @@
 import { addElements } from '../../lib/netlink/change.ts';
 import { Connection } from '../../lib/netlink/connection.ts';
 import { NetlinkError } from '../../lib/netlink/error.ts';
-import { attribute, NFPROTO, NLM_F } from '../../lib/netlink/messages.ts';
 import { NfTables } from '../../lib/netlink/nf-tables.ts';
 import { type Events, openChangeWatch, type TableChange } from '../../lib/netlink/watch.ts';
 import { answer } from './helper.ts';
 import { type Answer, type Call, fromText, type Netlink, toText } from './netlink.ts';
-
-/** The subsystem and the command of linux/netfilter/ipset/ip_set.h. */
-const IPSET_CMD_CREATE = 0x0602;
 
 const tables = new NfTables();
 const connection = new Connection();
@@ -36,20 +32,6 @@ const netlink: Netlink = {
   elements: (...values) => tables.elements(...values),
   commit: (...values) => tables.commit(...values),
   natChains: () => tables.natChains(),
-  async createIpset(family, name) {
-    const { protocol } = NFPROTO[family];
-    // IPSET_ATTR_PROTOCOL, SETNAME, TYPENAME, REVISION, FAMILY and DATA of linux/netfilter/ipset/ip_set.h.
-    const attributes = [
-      attribute(1, Buffer.of(7)),
-      attribute(2, name),
-      attribute(3, 'hash:ip'),
-      attribute(4, Buffer.of(0)),
-      attribute(5, Buffer.of(protocol)),
-      attribute(7, []),
-    ];
-    const request = { type: IPSET_CMD_CREATE, flags: NLM_F.ack | NLM_F.create, protocol, attributes };
-    await connection.ask(`create ipset ${name}`, request, () => {});
-  },
   changes: async () => heard.splice(0),
   async raw(messages) {
     const requests = messages.map(({ attributes, ...one }) => {
