@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, it } from 'node:test';
+import { succeed } from '../lab/run.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { createNode, eventually, type NodeLab, SERVED } from './support.ts';
 
@@ -86,6 +87,23 @@ describe('a second agent in the network namespace', () => {
       /\(process \d+\) runs on this node, and writes the rules again: .*; stop it,/,
     );
     assert.doesNotMatch(await node.kernel(), /IP-MASQ-AGENT/);
+    agent.kill('SIGKILL');
+  });
+
+  it('keeps its tables if cleanup is forced for another chain, which says so', async () => {
+    await using node = await createNode();
+    const agent = await running(node, '--backend=nftables');
+    const table = () => node.run('nft', '-s', 'list', 'table', 'ip', 'ip-masq-agent');
+    const before = await table();
+    // An agent itself would remove those in nftables.
+    const { stdout: input } = await node.agent('render', '--masq-chain=OTHER');
+    await succeed(node.box.run('iptables-nft-restore', ['--noflush', '--wait'], { input }));
+    const { code, stdout, stderr } = await node.agent('cleanup', '--masq-chain=OTHER', '--force');
+    assert.deepEqual([code, await table()], [0, before]);
+    assert.match(stdout, /^IPv4, iptables [\d.]+ \(nft\): removed 7 rules$/m);
+    assert.doesNotMatch(stdout, /IPv4, nftables/);
+    assert.match(stderr, /^ip-masq-agent: .*--masq-chain=IP-MASQ-AGENT: its tables of nftables stay;/m);
+    assert.match((await node.agent('cleanup', '--force')).stdout, /^IPv4, nftables: removed 13 rules$/m);
     agent.kill('SIGKILL');
   });
 });
