@@ -1,56 +1,43 @@
-import { once } from 'node:events';
-import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Box } from './box.ts';
 import { succeed } from './run.ts';
 
-/** Pings from one box to another. */
-export interface Pings extends AsyncDisposable {
-  /** Sends each destination an ICMP echo request; the address that each had for its source on arrival. */
-  sourcesSeen(destinations: readonly string[]): Promise<readonly string[]>;
-}
-
 const SCRIPT = fileURLToPath(new URL('icmp.pl', import.meta.url));
-const PATIENCE_MS = 250;
 const ATTEMPTS = 20;
+const PAUSE_MS = 10;
 
-/** Starts listening in the box that the pings go to. */
-export async function startPings(from: Box, to: Box): Promise<Pings> {
-  const listener = to.spawn('perl', [SCRIPT, 'listen'], { stdio: ['ignore', 'pipe', 'inherit'] });
-  if (listener.stdout === null) throw new Error('the listener has an output');
-  const lines = createInterface(listener.stdout);
-  await once(lines, 'line'); // it says that it listens
-  const seen = new Map<number, string>();
-  lines.on('line', (line) => {
-    const [number = '', source = ''] = line.split(' ');
-    seen.set(Number(number), source);
-  });
-  let sent = 0;
-  return {
-    async sourcesSeen(destinations) {
-      const pings = destinations.map((destination) => {
-        sent += 1;
-        return { number: sent, destination };
-      });
-      const missing = () => pings.filter(({ number }) => !seen.has(number));
-      for (let attempt = 0; attempt < ATTEMPTS && missing().length > 0; attempt += 1) {
-        const input = missing()
-          .map(({ number, destination }) => `${number} ${destination}\n`)
-          .join('');
-        await succeed(from.run('perl', [SCRIPT, 'send'], { input }));
-        const deadline = performance.now() + PATIENCE_MS;
-        while (missing().length > 0 && performance.now() < deadline) await delay(2);
-      }
-      return pings.map(({ number, destination }) => {
-        const source = seen.get(number);
-        if (source === undefined) throw new Error(`no ping to ${destination} arrives`);
-        return source;
-      });
-    },
-    async [Symbol.asyncDispose]() {
-      listener.kill('SIGKILL');
-      if (listener.exitCode === null && listener.signalCode === null) await once(listener, 'exit');
-    },
-  };
+/** Notes destination and source of echo requests, before anything in the box looks at them. */
+const WITNESS = `
+  table inet pings {
+    set seen4 { type ipv4_addr . ipv4_addr; size 4096; flags dynamic; }
+    set seen6 { type ipv6_addr . ipv6_addr; size 4096; flags dynamic; }
+    chain arriving {
+      type filter hook prerouting priority raw;
+      icmp type echo-request update @seen4 { ip daddr . ip saddr }
+      icmpv6 type echo-request update @seen6 { ip6 daddr . ip6 saddr }
+    }
+  }
+`;
+const ELEMENT = /([\da-f.:]+) \. ([\da-f.:]+)/g;
+
+/** Sends each destination an ICMP echo request; by destination, the source that each had on arrival in the other box. */
+export async function sourcesOfPings(
+  from: Box,
+  to: Box,
+  destinations: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  await succeed(to.run('nft', ['-f', '-'], { input: WITNESS }));
+  let missing = destinations;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+    await succeed(from.run('perl', [SCRIPT], { input: missing.map((one) => `${one}\n`).join('') }));
+    await delay(PAUSE_MS);
+    const listing = await succeed(to.run('nft', ['list', 'table', 'inet', 'pings']));
+    const seen = new Map(
+      Array.from(listing.matchAll(ELEMENT), ([, destination = '', source = '']) => [destination, source]),
+    );
+    missing = destinations.filter((one) => !seen.has(one));
+    if (missing.length === 0) return seen;
+  }
+  throw new Error(`no ping to ${missing} arrives`);
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { startPings } from '../lab/icmp.ts';
+import { sourcesOfPings } from '../lab/icmp.ts';
 import { NODE, POD } from '../lab/network.ts';
 import { configOf, createPacketLab, DATAPLANES, NO_LAB, sync } from './support.ts';
 
@@ -39,13 +39,13 @@ describe('one config means the same for every protocol', { concurrency: true, sk
       it(`with ${kind.name}${toPorts.length > 0 ? ', ports from a range' : ''}`, async () => {
         await using lab = await createPacketLab(kind, { toPorts });
         const { network } = lab;
-        await using pings = await startPings(network.pod, network.outside);
         await sync(lab.dataplane, CONFIG);
         for (const protocol of ['udp', 'tcp'] as const) {
           const seen = await network.sourcesSeen(to, { protocol });
           assert.deepEqual(byDestination(seen.map(({ address }) => address)), wanted, protocol);
         }
-        assert.deepEqual(byDestination(await pings.sourcesSeen(to)), wanted, 'icmp');
+        const pings = await sourcesOfPings(network.pod, network.outside, to);
+        assert.deepEqual(Object.fromEntries(pings), wanted, 'icmp');
       });
     }
   }
