@@ -1,22 +1,21 @@
-/** Holds connections open, in the box that it is in, and never reads from them. */
+/** Holds connections open, in the box that it is in, and never reads from them. One that is closed is opened anew at once, for ever. */
 import { connect } from 'node:net';
 import { answer } from './helper.ts';
 
-/** Opens a connection for each text, which is all that it sends. */
+/** Opens so many connections, and sends the text in each, which is all that it sends. */
 export interface Cling {
   readonly port: number;
-  readonly texts: readonly string[];
-  /** Whether each connection that is closed is opened anew at once, for ever. */
-  readonly again?: boolean;
+  readonly connections: number;
+  readonly text: string;
 }
 
-answer<Cling, true>(async ({ port, texts, again = false }) => {
-  await Promise.all(texts.map((text) => open(port, text, again)));
+answer<Cling, true>(async ({ port, connections, text }) => {
+  for (let opened = 0; opened < connections; opened += 1) open(port, text);
   return true;
 });
 
-async function open(port: number, text: string, again: boolean): Promise<void> {
+function open(port: number, text: string): void {
   const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {});
-  if (again) socket.on('close', () => open(port, text, again)).resume();
-  await new Promise<void>((resolve) => socket.on('close', resolve).write(text, () => resolve()));
+  socket.on('close', () => open(port, text)).resume();
+  socket.write(text);
 }
