@@ -180,17 +180,7 @@ describe('fleet', () => {
         stdout,
         /^3 nodes: crashed, crashing, starting\n {2}the agent crash-loops: exit code 3 \(Error\)\n {2}1 error .*\n {2}ip-masq-a:1:22: error.*\n {2}pods: agent-of-crashed, agent-of-crashing, agent-of-starting\n\n/m,
       );
-      const [, sum = '', total] = /\n\d groups: (.*) = (\d+) nodes\n$/.exec(stdout) ?? [];
-      const sizes = sum.split(' + ').map(Number);
-      assert.equal(
-        sizes.reduce((one, other) => one + other),
-        Number(total),
-      );
-      assert.equal(Number(total), members.length);
-      assert.deepEqual(
-        sizes,
-        sizes.toSorted((one, other) => one - other),
-      );
+      assert.ok(stdout.endsWith(` = ${members.length} nodes\n`), stdout);
       assert.ok(stdout.split('\n').length < 40, 'one screen');
       const isTold = command === 'doctor';
       assert.equal(/^2 nodes: edge-1, edge-2\n/m.test(stdout), !isTold, stdout);
@@ -201,19 +191,6 @@ describe('fleet', () => {
       calls,
       /^--namespace=kube-system exec pod\/agent-of-edge-1 --container=ip-masq-agent -- ip-masq-agent explain --output=json 10\.1\.2\.3 8\.8\.8\.8$/m,
     );
-  });
-
-  it('says how far a change in a rollout window has come, and when it ends', async () => {
-    const state = JSON.parse(pools[0]['status.json'] ?? '');
-    const next = JSON.parse(pools[1]['status.json'] ?? '').hash;
-    const waiting = ['2026-11-29T14:20:03Z', '2026-11-29T14:02:11Z'].map((appliedAt, index) =>
-      answering(`late-${index}`, 'status', { ...state, pending: { hash: next, appliedAt }, keeps: 'config' }),
-    );
-    const first = ['a', 'b', 'c'].map((name) => good(name, 0, 1));
-    const { stdout } = await run(await cluster('waves', [...waiting, ...first]), 'status');
-    assert.ok(stdout.includes(`3 of 5 nodes have ${next}, the last at 2026-11-29T14:20:03Z\n`), stdout);
-    assert.match(stdout, /^2 nodes: late-0, late-1\n/m);
-    assert.ok(stdout.includes(`\n  config ${next} is pending until 2026-11-29T14:20:03Z\n`), stdout);
   });
 
   it('prints every node as JSON that fits the schema', async () => {
