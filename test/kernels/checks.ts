@@ -117,6 +117,7 @@ const SUBJECTS: readonly Subject[] = [
     title: "Services of kube-proxy's IPVS mode are not against the config",
     file: 'test/packets/against-policy.test.ts',
     tests: (kind) => RegExp(`\\(${kind}\\) are found in IPVS mode `),
+    kinds: WATCHED,
     machines: ['6.1'],
     needsIPv6: true,
   },

@@ -11,7 +11,7 @@ import { ip } from '../lab/pod-links.ts';
 import { succeed } from '../lab/run.ts';
 import { startStreams } from '../lab/stream.ts';
 import { PORT } from '../lab/volley.ts';
-import { DATAPLANES, NO_LAB } from './support.ts';
+import { BACKENDS, NO_LAB } from './support.ts';
 
 const INSIDE = '10.1.1.1';
 const OUTSIDE = '203.0.113.9';
@@ -32,9 +32,8 @@ interface Against extends Foreign {
   readonly to: string;
   /** The source that packets leave with. */
   readonly as: string;
-  /** How the suspect is called and where it is, in nf_tables; in legacy mode, where the rule itself is not read, `legacy`. */
+  /** How the suspect is called and where it is. */
   readonly suspect: RegExp;
-  readonly legacy?: RegExp;
 }
 
 const post = (body: string, priority: number, table = 'ip site') =>
@@ -51,8 +50,6 @@ const AGAINST: readonly Against[] = [
     to: INSIDE,
     as: NODE.IPv4,
     suspect: /: flannel, table ip nat, chain FLANNEL-POSTRTG \(masquerading: 1 rule\)/,
-    legacy:
-      /: flannel, iptables-legacy, table nat, chain FLANNEL-POSTRTG \(leading to chains that are not read: 1 rule\)/,
   },
   {
     name: 'an ACCEPT before the jump',
@@ -61,7 +58,6 @@ const AGAINST: readonly Against[] = [
     as: POD.IPv4,
     suspect:
       /before the agent's rules: an unknown program, table ip nat, chain POSTROUTING \(ending NAT early: 1 rule\)/,
-    legacy: /before the agent's rules: an unknown program, iptables-legacy/,
     only: /iptables/,
   },
   {
@@ -70,7 +66,6 @@ const AGAINST: readonly Against[] = [
     to: INSIDE,
     as: OTHER,
     suspect: /before the agent's rules: an unknown program, table ip nat, chain POSTROUTING \(SNAT: 1 rule\)/,
-    legacy: /before the agent's rules: an unknown program, iptables-legacy/,
   },
   {
     name: 'a verdict map that leads to the rule',
@@ -118,7 +113,7 @@ interface Lab extends AsyncDisposable {
   forget(): Promise<void>;
 }
 
-const createLab = (name: string): Promise<Lab> =>
+const createLab = (): Promise<Lab> =>
   owning(async (stack) => {
     const node = stack.use(await createNode());
     const network = stack.use(await createNetwork(node.box));
@@ -141,11 +136,9 @@ const createLab = (name: string): Promise<Lab> =>
       'route add default via 172.17.0.1',
     );
     const container = stack.use(await network.witness.openSender(docker));
-    const suffix = name === 'iptables-legacy' ? '-legacy' : '-nft';
     const restore = async (table: string, lines: readonly string[] = []) => {
       const input = [`*${table}`, ...lines, 'COMMIT', ''].join('\n');
-      if (lines.length > 0)
-        await succeed(node.box.run(`iptables${suffix}-restore`, ['--noflush', '--wait'], { input }));
+      if (lines.length > 0) await succeed(node.box.run('iptables-nft-restore', ['--noflush'], { input }));
     };
     await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
     const forget = async () => {
@@ -187,21 +180,20 @@ const doctor = async (lab: Lab, flags: readonly string[]) => {
 /** Each of its readings takes a process. */
 const isExplained = ({ name }: Foreign) => /flannel|before the jump/.test(name);
 
-for (const { name, flags } of DATAPLANES) {
+for (const { name, flags } of BACKENDS) {
   const isMeant = ({ only }: Foreign) => only?.test(name) ?? true;
   describe(`connections of pods that another program treats otherwise (${name})`, { skip: NO_LAB }, () => {
     it('are found, with who it may be; in health none is', async () => {
-      await using lab = await createLab(name);
+      await using lab = await createLab();
       const { node } = lab;
       assert.equal((await node.agent('--once', ...flags)).code, 0);
       const explain = async (to: string) =>
         (await node.agent('explain', '--live', `--from=${POD.IPv4}`, ...flags, to)).stdout;
       for (const foreign of AGAINST.filter(isMeant)) {
-        const suspect = (name === 'iptables-legacy' ? foreign.legacy : undefined) ?? foreign.suspect;
         await lab.write(foreign);
         if (isExplained(foreign)) {
           const before = await explain(foreign.to);
-          assert.match(before, suspect, foreign.name);
+          assert.match(before, foreign.suspect, foreign.name);
           assert.match(
             before,
             /the agent's rules (?:masquerade it|leave it alone); the chains? of .* (?:first|too)$/m,
@@ -211,7 +203,7 @@ for (const { name, flags } of DATAPLANES) {
         assert.equal(await lab.seen(foreign.to), foreign.as, foreign.name);
         const { finding, stdout } = await doctor(lab, flags);
         assert.match(finding ?? stdout, new RegExp(`udp ${POD.IPv4}:\\d+ to ${foreign.to}:`), foreign.name);
-        assert.match(finding ?? '', suspect, foreign.name);
+        assert.match(finding ?? '', foreign.suspect, foreign.name);
         const left = foreign.as === POD.IPv4 ? 'with its own address' : `with ${foreign.as}`;
         assert.match(
           await explain(foreign.to),
@@ -240,7 +232,7 @@ for (const { name, flags } of DATAPLANES) {
     });
 
     it('are found in IPVS mode of kube-proxy as little as in the others', { skip: NO_IPVS }, async () => {
-      await using lab = await createLab(name);
+      await using lab = await createLab();
       const { node } = lab;
       assert.equal((await node.agent('--once', ...flags)).code, 0);
       await lab.write(KUBE_PROXY_IPVS);
@@ -259,7 +251,7 @@ for (const { name, flags } of DATAPLANES) {
     });
 
     it('cannot be seen if they are not tracked, but doctor and explain name who does that', async () => {
-      await using lab = await createLab(name);
+      await using lab = await createLab();
       const { node } = lab;
       assert.equal((await node.agent('--once', ...flags)).code, 0);
       await lab.write({ name: 'NOTRACK', raw: [`-A PREROUTING ${PODS} -j CT --notrack`] });
@@ -278,7 +270,7 @@ for (const { name, flags } of DATAPLANES) {
     });
 
     it('are counted as begun since the last change, and those of before as what they are', async () => {
-      await using lab = await createLab(name);
+      await using lab = await createLab();
       await using streams = await startStreams(lab.network.pod, lab.network.outside);
       const { node } = lab;
       // As kube-proxy does: with its rules the kernel tracks connections.

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { createNode, eventually, type NodeLab, type RunningAgent, SERVED } from '../e2e/support.ts';
 import { createNetwork, POD } from '../lab/network.ts';
 import { startStreams } from '../lab/stream.ts';
-import { DATAPLANES, NO_LAB } from './support.ts';
+import { BACKENDS, NO_LAB } from './support.ts';
 
 /** An address that moves to the node and away from it. */
 const VIRTUAL = '192.0.2.139';
@@ -21,7 +21,6 @@ const EDITS = [
 const FLUSH: Readonly<Record<string, string>> = {
   nftables: 'nft delete table ip ip-masq-agent',
   'iptables-nft': 'iptables-nft -t nat -F',
-  'iptables-legacy': 'iptables-legacy -t nat -F',
 };
 
 /** Two readings of connection tracking, both of which begin now or later. */
@@ -43,7 +42,7 @@ async function readTwice(node: NodeLab, agent: RunningAgent): Promise<void> {
 }
 
 describe('connections that go on through changes in a row', { skip: NO_LAB }, () => {
-  for (const { name, flags } of DATAPLANES)
+  for (const { name, flags } of BACKENDS)
     it(`are none that began since the last change: edits, a flush, an address that moves (${name})`, async () => {
       await using node = await createNode();
       await using network = await createNetwork(node.box);

@@ -5,7 +5,7 @@ import { startHelper } from '../lab/helper.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
 import type { Opening } from '../lab/opener.ts';
 import { STREAM_PORT, startStreams } from '../lab/stream.ts';
-import { DATAPLANES, NO_LAB } from './support.ts';
+import { BACKENDS, NO_LAB } from './support.ts';
 
 const TO = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
 const OTHER = { IPv4: '203.0.113.10', IPv6: '2606:4700::2' } as const;
@@ -15,7 +15,7 @@ const SHOWN = {
 } as const;
 
 describe('ports of a small range', { concurrency: true, skip: NO_LAB }, () => {
-  for (const { name, flags } of DATAPLANES.filter((kind) => kind.name !== 'iptables-legacy')) {
+  for (const { name, flags } of BACKENDS) {
     it(`run out exactly where the command and the metric say: ${name}`, async () => {
       await using node = await createNode();
       await using network = await createNetwork(node.box);

@@ -7,7 +7,7 @@ import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
 import { owning } from '../lab/owning.ts';
 import { ip } from '../lab/pod-links.ts';
 import { type Streams, startStreams } from '../lab/stream.ts';
-import { DATAPLANES, NO_LAB } from './support.ts';
+import { BACKENDS, NO_LAB } from './support.ts';
 
 const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
 const INSIDE = { IPv4: '10.1.1.1', IPv6: 'fd00:1::1' } as const;
@@ -21,7 +21,7 @@ const OPPOSITE =
   'nonMasqueradeCIDRs: [203.0.113.0/24, 198.51.100.0/24, 10.96.0.0/16, "2606:4700::/32", fd00:244::/32]\n';
 
 describe('flows that began before the rules', { concurrency: true, skip: NO_LAB }, () => {
-  for (const { name, flags } of DATAPLANES) {
+  for (const { name, flags } of BACKENDS) {
     it(`are reported, and only those whose verdict the rules decide: ${name}`, async () => {
       await using lab = await createLab();
       const { node } = lab;

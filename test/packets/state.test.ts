@@ -10,7 +10,7 @@ import { owning } from '../lab/owning.ts';
 import { RUNS } from '../lab/runs.ts';
 import { type Files, ProjectedVolume } from '../lab/volume.ts';
 import { mergedOf } from '../unit/config/support.ts';
-import { DATAPLANES, type DataplaneKind, NO_LAB, openDataplane, sync } from './support.ts';
+import { BACKENDS, type DataplaneKind, NO_LAB, openDataplane, sync } from './support.ts';
 
 /** What a start can find. */
 const CONFIGS = ['valid', 'invalid', 'a file is gone', 'no ConfigMap'] as const;
@@ -93,7 +93,7 @@ describe('what packets do after a start', { concurrency: true, skip: NO_LAB }, (
     }
   });
 
-  for (const kind of DATAPLANES.filter(({ name }) => name !== 'iptables-legacy'))
+  for (const kind of BACKENDS)
     describe(kind.name, { concurrency: 1 }, () => {
       const disposables = new AsyncDisposableStack();
       let lab: Lab;

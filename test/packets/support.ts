@@ -40,6 +40,8 @@ export const NFTABLES: DataplaneKind = {
 };
 
 export const DATAPLANES: readonly [DataplaneKind, ...DataplaneKind[]] = [NFT_MODE, LEGACY_MODE, NFTABLES];
+/** Each `--backend`, for what does not depend on the mode of iptables. */
+export const BACKENDS: readonly DataplaneKind[] = [NFT_MODE, NFTABLES];
 
 async function whyNoLab(): Promise<string | false> {
   try {
