@@ -188,6 +188,18 @@ it('cleanup removes the state, and nothing else of the directory', async () => {
   assert.deepEqual(await readdir(dir), ['note']);
 });
 
+it('the state is the old one or the new one, whole, wherever the disk is full', async () => {
+  await using node = await createNode();
+  const dir = await stateDir(node);
+  const script = fileURLToPath(new URL('../lab/state-writer.ts', import.meta.url));
+  const found = new Set<string>();
+  // Each program has mounts of its own.
+  const line = 'mount -t tmpfs -o "size=$3"k,mode=755 none "$0" && exec "$1" "$2" "$0"';
+  for (const size of [4, 20, 24, 28, 32, 40, 44, 52])
+    found.add((await node.run('sh', '-c', line, dir, process.execPath, script, `${size}`)).slice(0, 3));
+  assert.deepEqual([...found], ['non', 'old', 'new']);
+});
+
 describe('a disk of --state-dir that hangs', () => {
   const hang = [REFUSE, 'fsync', 'hang', BINARY];
 

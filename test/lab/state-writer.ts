@@ -2,8 +2,8 @@ import fs, { open } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { capturedLog } from './log.ts';
 
-// Keeps two configs in a directory one after the other, and is killed at a step of the second, of which it has done half.
-// Usage: state-writer.ts DIR STEP
+// Keeps two configs in a directory one after the other, and is killed at a step of the second, of which it has done half. Prints
+// which of them is there then. Usage: state-writer.ts DIR [STEP]
 const [dir = '', step] = process.argv.slice(2);
 let steps = 0;
 let isSecond = false;
@@ -41,3 +41,6 @@ for (const word of ['old ', 'new ']) {
   isSecond = word === 'new ';
   await state.keep([{ name: 'ip-masq-a', text: `# ${word.repeat(5_000)}\n` }]);
 }
+isSecond = false;
+const [kept] = (await state.read())?.configFiles ?? [];
+console.log(`${kept?.text.length === 20_003 ? kept.text.slice(2, 5) : 'none'} ${steps}`);
