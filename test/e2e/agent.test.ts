@@ -3,6 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { setInUse } from '../lab/own-sets.ts';
+import { RUNS } from '../lab/runs.ts';
 import {
   answers,
   BINARY,
@@ -134,12 +137,64 @@ describe('without the capability NET_ADMIN the agent ends with exit code 1', () 
     });
 });
 
+describe('a kill at any instant', () => {
+  for (const [flag, destinationsOf] of [
+    ['--iptables-mode=nft', destinations],
+    ['--backend=nftables', elements],
+  ] as const)
+    it(`leaves rules that are entirely old or entirely new, ${flag}`, async () => {
+      await using node = await createNode();
+      const configs = [cidrs(10), cidrs(11)];
+      const start = () => node.start('--resync-interval=1h', flag);
+      const volume = await node.volume({ 'ip-masq-x': inside(...(configs[0] ?? [])) });
+      const seen = new Set<string>();
+      const first = start();
+      await first.logged(/"msg":"starting/);
+      const started = performance.now();
+      await first.logged(/"reason":"start"/);
+      const untilRules = performance.now() - started;
+      first.kill('SIGKILL');
+      await first.ended;
+      const rounds = 16 * RUNS;
+      for (let round = 0; round < rounds; round += 1) {
+        const agent = start();
+        await agent.logged(/"msg":"starting/);
+        // However long a start takes on this machine, the kills spread around the moment of the transaction.
+        const next = configs[(round + 1) % 2] ?? [];
+        const swap = volume.swap({ 'ip-masq-x': inside(...next) });
+        await delay(((2 * round) / rounds) * untilRules);
+        // Some come after it, so that both configs are seen.
+        if (round % 5 === 4)
+          await eventually(
+            async () => (await destinationsOf(node).catch(() => [])).join() === next.join(),
+            () => `the rules of ${next}`,
+          );
+        agent.kill('SIGKILL');
+        await Promise.all([swap, agent.ended]);
+        const now = await destinationsOf(node).catch(() => undefined);
+        if (now === undefined) continue; // killed before there were rules
+        const whole = configs.find((config) => config.join() === now.join());
+        assert.ok(whole, `half of the rules: ${now}`);
+        seen.add(whole.join());
+      }
+      assert.equal(seen.size, 2);
+    });
+});
+
 /** What the chain returns, link-local left out. */
 async function destinations(node: NodeLab): Promise<readonly string[]> {
   const rules = await node.chain();
   return rules
     .flatMap((rule) => /^-d (\S+)/.exec(rule)?.[1] ?? [])
     .filter((cidr) => cidr !== '169.254.0.0/16');
+}
+
+/** What the set of nftables holds, link-local left out. */
+async function elements(node: NodeLab): Promise<readonly string[]> {
+  const script = `nft list set ip ip-masq-agent ${setInUse('IPv4')}`;
+  const listing = await node.run('sh', '-ec', script);
+  const found = [...listing.matchAll(/([\d.]+\/\d+) counter/g)].map(([, element = '']) => element);
+  return found.filter((cidr) => cidr !== '169.254.0.0/16');
 }
 
 async function chainHolds(node: NodeLab, expected: readonly string[]): Promise<void> {
