@@ -67,6 +67,24 @@ onNodes('the agent first: it takes iptables, and follows kube-proxy when that co
   }
 });
 
+onNodes(
+  "in nftables the agent's chain comes after that of kube-proxy, also after it starts again",
+  async (lab) => {
+    await deploy(lab, { components: ['nftables'] });
+    for (const node of lab.nodes) {
+      await localNode(lab.cluster, node).restart('kube-proxy');
+      await until(
+        `the chains of kube-proxy and the agent on ${node.name}`,
+        () => postroutingChains(node),
+        (chains) =>
+          chains.at(-1)?.table === 'ip-masq-agent' && chains.some(({ table }) => table !== 'ip-masq-agent'),
+      );
+    }
+    await untilPackets(lab, PODS_INSIDE);
+    await untilServices(lab, lab.nodes);
+  },
+);
+
 /** Restarts disturb others on the nodes, so the cluster must be one of the tests' own. */
 function onNodes(title: string, body: (lab: Lab) => Promise<void>): void {
   scenario(title, async (lab, t) => {
@@ -169,6 +187,23 @@ async function reboot(lab: Lab, dataplane: string): Promise<void> {
   await endTraffic(lab, `${dataplane}, after Ready`, late, ({ wrong }) => wrong === 0);
   const { code, stdout, stderr } = await agent.exec(node.name, 'ip-masq-agent', 'doctor');
   assert.equal(code, 0, stdout + stderr);
+}
+
+interface Chain {
+  readonly table: string;
+  readonly prio: number;
+}
+
+/** The NAT chains in postrouting of IPv4, in the order in which packets meet them. */
+async function postroutingChains(node: LabNode): Promise<readonly Chain[]> {
+  const { nftables } = JSON.parse(await node.must('nft', '--json', 'list', 'chains', 'ip')) as {
+    readonly nftables: readonly {
+      readonly chain?: Chain & { readonly type?: string; readonly hook?: string };
+    }[];
+  };
+  return nftables
+    .flatMap(({ chain }) => (chain?.type === 'nat' && chain.hook === 'postrouting' ? [chain] : []))
+    .toSorted((a, b) => a.prio - b.prio);
 }
 
 function seconds(begun: number): string {
