@@ -30,9 +30,13 @@ const CONTENT_TYPES = { GET: '', POST: 'application/json', PATCH: 'application/a
 export class Api {
   readonly #config = new KubeConfig();
 
-  /** @throws {Error} if the kubeconfig cannot be read */
+  /** @throws {SystemError} if the kubeconfig cannot be read */
   constructor() {
-    this.#config.loadFromDefault();
+    try {
+      this.#config.loadFromDefault();
+    } catch (error) {
+      throw new SystemError(`cannot read the kubeconfig: ${errorMessage(error)}; correct it, or KUBECONFIG`);
+    }
   }
 
   /** @throws {ApiError} */

@@ -41,7 +41,7 @@ export function sourcesOf(
       claims: claims.flatMap(({ objects }) => objects.flat()),
       own: own.objects[0],
       others: others.flatMap(({ objects }) => objects),
-      failures: all.flatMap(({ failure }) => failure ?? []),
+      failures: [...new Set(all.flatMap(({ failure }) => failure ?? []))],
     }),
   };
 }

@@ -3,11 +3,12 @@ import { describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../../../lib/log/log.ts';
 import { Notices } from '../../../lib/log/notices.ts';
-import { ApiError } from '../../../lib/ranges/api.ts';
+import { Api, ApiError } from '../../../lib/ranges/api.ts';
 import { nodeClaims } from '../../../lib/ranges/claims.ts';
 import { Collection } from '../../../lib/ranges/collection.ts';
 import type { Objects } from '../../../lib/ranges/plan.ts';
 import { Publisher } from '../../../lib/ranges/publisher.ts';
+import { SystemError } from '../../../lib/text/error.ts';
 import { claims, OPTIONS } from './support.ts';
 
 interface Sent {
@@ -45,6 +46,13 @@ const OWN = ownOf('{"now":["10.244.0.0/22"]}');
 function objects(node: string, more: Partial<Objects> = {}): Objects {
   return { claims: claims('node', node), own: undefined, others: [OTHER], failures: [], ...more };
 }
+
+it('names a kubeconfig that cannot be read, which is no bug', () => {
+  process.env['KUBECONFIG'] = '/nonexistent';
+  const isExpected = (error: unknown) =>
+    error instanceof SystemError && /kubeconfig: .*'\/nonexistent'; correct it/.test(error.message);
+  assert.throws(() => new Api(), isExpected);
+});
 
 describe('a publisher', () => {
   it('applies the ConfigMap under its own field manager', async () => {
