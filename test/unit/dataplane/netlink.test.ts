@@ -4,10 +4,16 @@ import { Netlink, noAnswer, type Requests } from '../../../lib/dataplane/netlink
 import { NetlinkError, type NetlinkFailure } from '../../../lib/netlink/error.ts';
 import type { Events, TableChange, WatchedTable } from '../../../lib/netlink/watch.ts';
 
-function create(open: () => Requests = () => ({}) as Requests) {
+interface Fake {
+  readonly netlink: Netlink;
   /** The messages of failures, or `works`, as they are told. */
-  const told: string[] = [];
+  readonly told: readonly string[];
   /** How often sockets were opened for requests. */
+  opened(): number;
+}
+
+function create(open: () => Requests = () => ({}) as Requests): Fake {
+  const told: string[] = [];
   let opened = 0;
   const sockets = {
     openRequests: () => {
