@@ -6,6 +6,7 @@ import {
   anyText,
   bindAddress,
   boolean,
+  choice,
   cidrList,
   count,
   grace,
@@ -16,13 +17,17 @@ import { flag, type Values } from '../ip-masq-agent/flag-table.ts';
 import { FLAGS as AGENT_FLAGS } from '../ip-masq-agent/flags.ts';
 
 const TELLER_NAMES = Object.keys(TELLERS) as (keyof typeof TELLERS)[];
+const DEFAULT_WITHIN = UNROUTED_RANGES.map(({ prefix }) => prefix.text).join();
+const DEFAULT_MAPS = 'ip-masq-operator,ip-masq-cloud';
 
 const HELP = {
   read: 'where to read ranges. kubeadm: podSubnet in the ConfigMap kube-system/kubeadm-config. flannel: the networks in kube-flannel/kube-flannel-cfg. calico: IPPools. nodes: podCIDRs of Nodes. What is not there is skipped',
   within:
-    'ranges and addresses outside of these CIDRs are left out, and logged and counted, because a kubelet may register any range and address',
+    'ranges and addresses outside of these CIDRs are left out, with an Event and a count, because a kubelet may register any range and address',
   mostRemoved:
     'what percentage of the addresses of a family may leave the list at once. If more would leave it, nothing is written until a person accepts that by an annotation',
+  first:
+    'what to do about RFC 1918, which is not masqueraded as long as there is no config file at all. beside: write the first list only if one of --config-maps has a config file. rfc1918: add RFC 1918 to the list',
   maps: 'the other ConfigMaps that the agents mount. The list is written only if the agents accept it together with them',
   address:
     'address of the server for metrics and probes. If it is empty, there is no server, and the probes of a pod fail',
@@ -33,12 +38,14 @@ export const OWN_FLAGS = {
   read: flag(someOf(TELLER_NAMES), TELLER_NAMES.join(), HELP.read),
   'node-addresses': flag(boolean, 'false', 'also list the InternalIPs of Nodes. This needs nodes in --read'),
   'static-ranges': flag(cidrList, '', 'CIDRs that are always in the list. --within does not bound them'),
-  within: flag(cidrList, UNROUTED_RANGES.map(({ prefix }) => prefix.text).join(), HELP.within),
+  within: flag(cidrList, DEFAULT_WITHIN, HELP.within),
   grace: flag(grace, '30m', 'how long a range stays in the list after its last use'),
   'most-removed': flag(count, '50', HELP.mostRemoved),
-  'config-maps': flag(names, 'ip-masq-operator,ip-masq-cloud', HELP.maps),
+  first: flag(choice('beside', 'rfc1918'), 'beside', HELP.first),
+  'config-maps': flag(names, DEFAULT_MAPS, HELP.maps),
   namespace: flag(anyText('NAME'), 'kube-system', 'the namespace of all these ConfigMaps'),
-  'dry-run': flag(boolean, 'false', 'print the config file and which verdicts would change; write nothing'),
+  'dry-run': flag(boolean, 'false', 'print the ConfigMap and which verdicts would change, and write nothing'),
+  output: flag(choice('yaml', 'json'), 'yaml', 'format of the ConfigMap that --dry-run prints', 'o'),
   once: flag(boolean, 'false', 'write the list once, and exit'),
   'metrics-bind-address': flag(bindAddress, ':9615', HELP.address),
 } as const;

@@ -15,7 +15,8 @@ import { run } from './run.ts';
 
 const ASKED = { help: flag(boolean, 'false', ''), version: flag(boolean, 'false', '') } as const;
 const flags = new Map<string, Flag<unknown>>(Object.entries({ ...FLAGS, ...ASKED }));
-const KNOWN: KnownFlags = { flags, letters: new Map([['h', 'help']]), takesValue: () => undefined };
+const letters = new Map(Object.entries({ o: 'output', h: 'help' }));
+const KNOWN: KnownFlags = { flags, letters, takesValue: () => undefined };
 
 void main(process.argv.slice(2)).then(finishOutput).then(process.exit);
 

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { PRIVATE_RANGES } from '../../lib/cidr/reserved.ts';
 import { Notices } from '../../lib/log/notices.ts';
 import { Api } from '../../lib/ranges/api.ts';
 import type { Claim } from '../../lib/ranges/claims.ts';
@@ -8,17 +9,19 @@ import type { Objects } from '../../lib/ranges/plan.ts';
 import { Publisher } from '../../lib/ranges/publisher.ts';
 import { sourcesOf, TELLERS } from '../../lib/ranges/sources.ts';
 import { probeReply } from '../../lib/status/probes.ts';
-import { plain, type Routes, reply, serve } from '../../lib/status/server.ts';
+import { type Routes, reply, serve } from '../../lib/status/server.ts';
 import { buildInfo } from '../ip-masq-agent/build-info.ts';
 import { logOf } from '../ip-masq-agent/daemon.ts';
 import { EXIT } from '../ip-masq-agent/exit.ts';
-import { configOptions } from '../ip-masq-agent/from-flags.ts';
+import { configOptions, keptFamilies } from '../ip-masq-agent/from-flags.ts';
 import { stopSignal } from '../ip-masq-agent/signals.ts';
 import { dryRun } from './dry-run.ts';
 import { exitCode, type RangesFlags } from './flags.ts';
 
 /** The pause between two rounds: Nodes that come by the thousand are a few writes. */
 const PACE_MS = 5_000;
+/** The longest time between two rounds: at the end of a grace nothing else begins one. */
+const RESYNC_MS = 30_000;
 
 /** How long after a signal a request may still end. */
 const STOP_MS = 1_000;
@@ -30,7 +33,7 @@ type Sources = ReturnType<typeof sourcesOf>;
 /** Returns the exit code. */
 export async function run(flags: RangesFlags): Promise<number> {
   const { within, grace, 'most-removed': mostRemoved } = flags;
-  const options = { within, grace, mostRemoved, config: configOptions(flags) };
+  const options = { within, grace, mostRemoved, families: keptFamilies(flags), config: configOptions(flags) };
   const api = new Api();
   const tellers = flags.read.map((name) => TELLERS[name]);
   const sources = sourcesOf(api, tellers, flags.namespace, flags['config-maps']);
@@ -39,14 +42,18 @@ export async function run(flags: RangesFlags): Promise<number> {
   stopSignal.addEventListener('abort', () => setTimeout(end, STOP_MS).unref());
   if (!flags['dry-run']) return publish(api, sources, options, flags);
   await sources.list();
-  return dryRun(objectsOf(sources, flags), options);
+  return dryRun(objectsOf(sources, flags), options, flags);
 }
 
 /** What the API server and the flags tell. */
 function objectsOf(sources: Sources, flags: RangesFlags): Objects {
   const objects = sources.objects();
+  const given = (kind: Claim['kind'], by: string, prefixes: readonly { readonly text: string }[]) =>
+    prefixes.map(({ text }): Claim => ({ text, kind, by }));
+  const first = PRIVATE_RANGES.map(({ prefix }) => prefix);
   const claims = [
-    ...flags['static-ranges'].map(({ text }): Claim => ({ text, kind: 'static', by: '--static-ranges' })),
+    ...given('static', '--static-ranges', flags['static-ranges']),
+    ...given('first', '--first=rfc1918', flags.first === 'rfc1918' ? first : []),
     ...objects.claims.filter(({ kind }) => kind !== 'address' || flags['node-addresses']),
   ];
   return { ...objects, claims };
@@ -70,19 +77,23 @@ async function publish(api: Api, sources: Sources, options: Options, flags: Rang
   await sources.list();
   await publisher.round(objectsOf(sources, flags), options);
   if (flags.once) return exitCode(publisher.state.refusal);
-  void sources.follow();
+  let change = Promise.withResolvers<void>();
+  void sources.follow(() => change.resolve());
+  const pause = (ms: number) => delay(ms, undefined, { signal: stopSignal }).catch(() => {});
   while (!stopSignal.aborted) {
-    await delay(PACE_MS, undefined, { signal: stopSignal }).catch(() => {});
+    await pause(PACE_MS);
+    await Promise.race([change.promise, pause(Math.min(RESYNC_MS, flags.grace / 10))]);
+    change = Promise.withResolvers<void>();
     await publisher.round(objectsOf(sources, flags), options);
   }
   return EXIT.ok;
 }
 
 function routesOf(publisher: Publisher, version: string): Routes {
+  const loop = { name: 'loop', isGood: true, reason: 'the event loop answers' };
   return {
     '/metrics': () => reply(200, METRICS_TYPE, metricsText(publisher.state, version)),
-    // The event loop answers.
-    '/healthz': () => plain(200, 'ok'),
+    '/healthz': ({ query }) => probeReply([loop], query.has('verbose')),
     '/readyz': ({ query }) => {
       const { refusal } = publisher.state;
       const reason = refusal?.message ?? 'the ConfigMap holds it';

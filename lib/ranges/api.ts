@@ -1,6 +1,5 @@
 import { IsomorphicFetchHttpLibrary, KubeConfig, RequestContext, Watch } from '@kubernetes/client-node';
 import { errorMessage, SystemError } from '../text/error.ts';
-import type { KubeObject } from './claims.ts';
 
 /** How long the API server has for an answer. */
 const ANSWER_MS = 30_000;
@@ -22,6 +21,10 @@ export class ApiError extends SystemError {
 }
 
 type Query = Readonly<Record<string, string>>;
+type Method = keyof typeof CONTENT_TYPES;
+
+/** How a body is written: a new object, or server-side apply. */
+const CONTENT_TYPES = { GET: '', POST: 'application/json', PATCH: 'application/apply-patch+yaml' } as const;
 
 /** The requests that are needed, with what the official client knows of credentials, proxies and watches. */
 export class Api {
@@ -36,16 +39,13 @@ export class Api {
     }
   }
 
-  /**
-   * @param body what server-side apply writes
-   * @throws {ApiError}
-   */
-  async request(method: 'GET' | 'PATCH', path: string, query: Query, body?: object): Promise<unknown> {
+  /** @throws {ApiError} */
+  async request(method: Method, path: string, query: Query, body?: object): Promise<unknown> {
     const context = new RequestContext(`${this.#config.getCurrentCluster()?.server}${path}`, method);
     for (const [name, value] of Object.entries(query)) context.setQueryParam(name, value);
     context.setSignal(AbortSignal.timeout(ANSWER_MS));
     if (body !== undefined) {
-      context.setHeaderParam('Content-Type', 'application/apply-patch+yaml');
+      context.setHeaderParam('Content-Type', CONTENT_TYPES[method]);
       context.setBody(JSON.stringify(body));
     }
     try {
@@ -64,13 +64,13 @@ export class Api {
    *
    * @throws {Error} if it does not begin, or ends otherwise, or if the callback throws
    */
-  async watch(path: string, query: Query, onEvent: (type: string, object: KubeObject) => void) {
+  async watch(path: string, query: Query, onEvent: (type: string, object: unknown) => void) {
     const watch = new Watch(this.#config);
     // Its own 30 s would end a watch of objects that do not change.
     Reflect.set(watch, 'requestTimeoutMs', SILENCE_MS);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     // The client drops what a callback throws.
-    const take = (type: string, object: KubeObject) => {
+    const take = (type: string, object: unknown) => {
       try {
         onEvent(type, object);
       } catch (error) {

@@ -1,3 +1,4 @@
+import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import { parseDocuments, valueAt } from '../config/yaml.ts';
 import { errorMessage, SystemError } from '../text/error.ts';
@@ -7,8 +8,10 @@ export interface KubeObject {
   readonly metadata: {
     readonly name: string;
     readonly namespace?: string;
+    readonly uid?: string;
     readonly resourceVersion?: string;
     readonly annotations?: Readonly<Record<string, string>>;
+    readonly managedFields?: readonly { readonly manager?: string; readonly fieldsV1?: object }[];
   };
   /** Of a Node, or of an IPPool of Calico. */
   readonly spec?: { podCIDRs?: readonly string[]; cidr?: string; allowedUses?: readonly string[] };
@@ -20,27 +23,41 @@ export interface KubeObject {
 export interface Claim {
   readonly text: string;
   /**
-   * `static` is of the command line, and not bounded; `declared` is of who runs the cluster; `node` and `address` are of a kubelet. An
-   * address tells no range of pods.
+   * `static` and `first` are of the command line, and not bounded; `declared` is of who runs the cluster; `node` and `address` are of a
+   * kubelet. `first` is RFC 1918, which tells no ranges of pods, and neither does an address.
    */
-  readonly kind: 'static' | 'declared' | 'node' | 'address';
+  readonly kind: 'static' | 'first' | 'declared' | 'node' | 'address';
   /** Who gives it: `Node a`, `IPPool default`. */
   readonly by: string;
+  /** The Node that gives it, for an Event. */
+  readonly node?: { readonly name: string; readonly uid: string };
+  /** Whether its Node gives enough without it. */
+  readonly isSurplus?: boolean;
 }
 
 /** The most addresses of a Node that count: a kubelet may register a thousand, which would make the list too long for all. */
-const MOST_ADDRESSES = 8;
+export const MOST_ADDRESSES = 8;
 
-/** What a Node gives: the ranges of its pods, and its first internal addresses. */
+/** What a Node gives: the ranges of its pods, and its internal addresses. */
 export function nodeClaims({ metadata, spec, status }: KubeObject): readonly Claim[] {
-  const by = `Node ${metadata.name}`;
+  const about = { by: `Node ${metadata.name}`, node: { name: metadata.name, uid: metadata.uid ?? '' } };
   const internal = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP');
   return [
-    ...(spec?.podCIDRs ?? []).map((text): Claim => ({ text, kind: 'node', by })),
-    ...internal.slice(0, MOST_ADDRESSES).map(({ address }): Claim => {
-      return { text: `${address}/${address.includes(':') ? 128 : 32}`, kind: 'address', by };
+    ...(spec?.podCIDRs ?? []).map((text) => ({ text, kind: 'node' as const, ...about })),
+    ...internal.map(({ address }, index) => {
+      return {
+        text: hostPrefix(address),
+        kind: 'address' as const,
+        ...about,
+        isSurplus: index >= MOST_ADDRESSES,
+      };
     }),
   ];
+}
+
+function hostPrefix(address: string): string {
+  const family = familyOf(address);
+  return family === undefined ? address : `${address}/${ADDRESS_BITS[family]}`;
 }
 
 /** The range of an IPPool of Calico, also of one that is disabled: pods may still have its addresses. None if it is not for pods. */

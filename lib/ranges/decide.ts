@@ -2,23 +2,24 @@ import { createHash } from 'node:crypto';
 import type { Family } from '../cidr/address.ts';
 import { covers, type Prefix, parsePrefix } from '../cidr/prefix.ts';
 import { difference, intersection, prefixesOf, rangeOf, rangeSet, sizeOf, union } from '../cidr/ranges.ts';
-import { PRIVATE_RANGES } from '../cidr/reserved.ts';
 import type { ConfigOptions } from '../config/config.ts';
 import { commentText } from '../config/config-file-lines.ts';
 import { printable, quote } from '../text/escape.ts';
 import { partitionPoint } from '../text/partition-point.ts';
 import { counted, countedAddresses, truncatedText } from '../text/words.ts';
-import type { Claim } from './claims.ts';
+import { type Claim, MOST_ADDRESSES } from './claims.ts';
 import { type LastUse, timeText } from './last-use.ts';
 
 export interface Options {
-  /** The ranges in which claims must be, except those of the command line. */
+  /** The families for which the agents keep rules: an entry of another one would end them. */
+  readonly families: readonly Family[];
+  /** The ranges in which claims must be, but for those of the command line. */
   readonly within: readonly Prefix[];
   /** How long a range stays after its last use, in milliseconds. */
   readonly grace: number;
   /** The most percent of the addresses of a family that may leave the list at once. */
   readonly mostRemoved: number;
-  /** How the agents read config files. An entry of a family for which they keep no rules would end them. */
+  /** How the agents read config files. */
   readonly config: ConfigOptions;
 }
 
@@ -38,6 +39,12 @@ export interface Situation {
 export interface ListedRange {
   readonly prefix: Prefix;
   readonly comment: string;
+}
+
+export interface Rejected {
+  readonly claim: Claim;
+  /** The end of a sentence. */
+  readonly why: string;
 }
 
 /** Why nothing is written. Labels of a metric. */
@@ -60,10 +67,11 @@ export interface Refusal {
 
 export interface ListPlan {
   readonly entries: readonly ListedRange[];
-  /** What was used when. */
+  /** What was used when, also if it is not written. */
   readonly use: readonly LastUse[];
-  /** What is left out, and why: a sentence for each claim. */
-  readonly rejected: readonly string[];
+  /** What was in the list before, and is not in this one. */
+  readonly removed: readonly Prefix[];
+  readonly rejected: readonly Rejected[];
   /** Why the list must not be written. */
   readonly refusal?: Refusal | undefined;
 }
@@ -77,27 +85,29 @@ interface Part {
 
 /** Decides about the list. Whatever objects say, what was used within the grace stays, and nothing is in that is not bounded. */
 export function decide(situation: Situation, options: Options): ListPlan {
-  const { families } = options.config;
   const parts: Part[] = [];
-  const rejected: string[] = [];
+  const rejected: Rejected[] = [];
   for (const claim of situation.claims) {
     const judged = judge(claim, options);
-    if (typeof judged === 'string')
-      rejected.push(`${claim.by} has the range ${quote(claim.text)}, which ${judged}; it is left out`);
-    else if (families.includes(judged.family)) parts.push({ ...claim, prefix: judged });
+    if (typeof judged === 'string') rejected.push({ claim, why: judged });
+    else if (options.families.includes(judged.family)) parts.push({ ...claim, prefix: judged });
   }
-  const lists = families.map((family) => listOf(family, parts, situation, options));
+  const lists = options.families.map((family) => listOf(family, parts, situation, options));
   const entries = lists.flatMap((list) => list.entries);
   const use = lists.flatMap((list) => list.use);
-  return { entries, use, rejected, refusal: refusalOf(situation, options, parts, lists) };
+  const removed = lists.flatMap((list) => prefixesOf(list.removed));
+  const kinds = new Set(parts.map(({ kind }) => kind));
+  return { entries, use, removed, rejected, refusal: refusalOf(situation, options, kinds, lists) };
 }
 
-/** The prefix, or what is wrong with the claim: the end of a sentence. */
-function judge({ text, kind }: Claim, { within }: Options): Prefix | string {
+/** The prefix, or what is wrong with the claim. */
+function judge({ text, kind, isSurplus }: Claim, { within }: Options): Prefix | string {
   const parsed = parsePrefix(text);
   if ('error' in parsed) return parsed.error.message;
-  const isWithin = kind === 'static' || within.some((bound) => covers(bound, parsed.prefix));
-  return isWithin ? parsed.prefix : 'is not in --within';
+  if (isSurplus) return `is beyond the first ${MOST_ADDRESSES} addresses of its Node`;
+  const isBounded = kind !== 'static' && kind !== 'first';
+  if (isBounded && !within.some((bound) => covers(bound, parsed.prefix))) return 'is not in --within';
+  return parsed.prefix;
 }
 
 /** The list of one family, and what leaves it. */
@@ -139,23 +149,22 @@ function withComments(entries: readonly Prefix[], parts: readonly Part[]): reado
 const NO_RANGES =
   'nothing in the cluster names the ranges of pods (no Node has podCIDRs in --within, as with the AWS VPC CNI); name them with --static-ranges';
 const FIRST_LIST =
-  'this would be the first config file, and without one RFC 1918 is not masqueraded; create another config file first, name its ConfigMap in --config-maps, or add RFC 1918 to the list with --static-ranges=10.0.0.0/8,172.16.0.0/12,192.168.0.0/16';
+  'this would be the first config file, and without one RFC 1918 is not masqueraded; create another config file first, name its ConfigMap in --config-maps, or add RFC 1918 to the list with --first=rfc1918';
 
 /** The first reason, in the order in which a person would mend them. */
 function refusalOf(
   { last, hasOtherFiles, accepted }: Situation,
-  { mostRemoved, config: { families, cidrLimitMax: limit } }: Options,
-  parts: readonly Part[],
+  { mostRemoved, config: { cidrLimitMax: limit } }: Options,
+  kinds: ReadonlySet<Claim['kind'] | undefined>,
   lists: readonly ReturnType<typeof listOf>[],
 ): Refusal | undefined {
-  if (parts.every(({ kind }) => kind === 'address')) return { reason: 'no-ranges', message: NO_RANGES };
-  const entries = lists.flatMap((list) => list.entries.map(({ prefix }) => prefix));
-  const isListed = (range: Prefix) => entries.some((entry) => covers(entry, range));
-  const privateRanges = PRIVATE_RANGES.filter(({ prefix }) => families.includes(prefix.family));
-  if (last.length === 0 && !hasOtherFiles && !privateRanges.every(({ prefix }) => isListed(prefix)))
+  if (!kinds.has('static') && !kinds.has('declared') && !kinds.has('node'))
+    return { reason: 'no-ranges', message: NO_RANGES };
+  if (last.length === 0 && !hasOtherFiles && !kinds.has('first'))
     return { reason: 'first-list', message: FIRST_LIST };
-  const size = `the list has ${counted(entries.length, 'CIDR')}, more than ${limit}; name a wider range with --static-ranges`;
-  if (entries.length > limit) return { reason: 'too-many', message: size };
+  const texts = lists.flatMap(({ entries }) => entries.map(({ prefix: { text } }) => text));
+  const size = `the list has ${counted(texts.length, 'CIDR')}, more than ${limit}; name a wider range with --static-ranges`;
+  if (texts.length > limit) return { reason: 'too-many', message: size };
   const lost = lists.flatMap(({ before, removed }) => {
     return sizeOf(removed.ranges) * 100n > sizeOf(before.ranges) * BigInt(mostRemoved) ? removed : [];
   });
@@ -167,4 +176,9 @@ function refusalOf(
   const ranges = truncatedText(leaving, 5, String);
   const message = `${addresses} would leave the list at once, more than --most-removed (${mostRemoved} %): ${ranges}; if that is right, annotate the ConfigMap with ip-masq-ranges/accept=${hash}`;
   return { reason: 'removes-too-much', message };
+}
+
+/** A sentence about what was rejected. */
+export function rejectedText({ claim: { by, text }, why }: Rejected): string {
+  return `${by} has the range ${quote(text)}, which ${why}; it is left out`;
 }

@@ -33,17 +33,20 @@ export function planFor(
   now: number,
   options: Options,
 ): ListPlan {
-  const unknown = { entries: [], use: [], rejected: [] };
+  const unknown = { entries: [], use: memory, removed: [], rejected: [] };
   if (failures.length > 0)
     return { ...unknown, refusal: { reason: 'unreadable', message: failures.join('; ') } };
-  const written = lastUseOf(own);
-  if (own !== undefined && written === undefined) {
+  const annotations = own?.metadata.annotations ?? {};
+  const written = parseLastUse(annotations[LAST_USE] ?? '');
+  // The ConfigMap that this process remembers may have been deleted since, and another owner may have made this one.
+  const isOurs = memory.length > 0 && own?.metadata.managedFields?.some(({ manager }) => manager === NAME);
+  if (own !== undefined && written === undefined && !isOurs) {
     const message = `the ConfigMap ${NAME} is not from this program: it has no readable annotation ${LAST_USE}; delete it, then this program writes it anew`;
     return { ...unknown, refusal: { reason: 'not-ours', message } };
   }
   const last = [...memory, ...(written ?? [])];
   const hasOtherFiles = others.some((one) => configFilesOf(one).length > 0);
-  const accepted = own?.metadata.annotations?.[ACCEPT];
+  const accepted = annotations[ACCEPT];
   const decision = decide({ claims, last, now, hasOtherFiles, accepted }, options);
   if (decision.refusal !== undefined) return decision;
   const { problems } = mergedWith(textOf(decision.entries, options), others, options);
@@ -53,13 +56,8 @@ export function planFor(
   return { ...decision, refusal: { reason: 'conflict', message } };
 }
 
-/** What the ConfigMap tells of the last use of ranges; undefined if it does not. */
-export function lastUseOf(own: KubeObject | undefined): readonly LastUse[] | undefined {
-  return parseLastUse(own?.metadata.annotations?.[LAST_USE] ?? '');
-}
-
 /** The config file. */
-export function textOf(entries: readonly ListedRange[], { config }: Options): string {
+function textOf(entries: readonly ListedRange[], { config }: Options): string {
   const lines = [
     `# Written by ${NAME}, which puts edits back.`,
     'nonMasqueradeCIDRs:',
@@ -87,10 +85,10 @@ function configFilesOf({ metadata, data = {} }: KubeObject): readonly ConfigFile
 }
 
 /** The ConfigMap as server-side apply takes it. */
-export function configMapOf({ entries, use }: ListPlan, options: Options) {
+export function configMapOf({ entries, use }: ListPlan, namespace: string, options: Options) {
   // An acceptance is for one write.
   const annotations = { [LAST_USE]: formatLastUse(use), [ACCEPT]: '' };
-  const metadata = { name: NAME, labels: { 'app.kubernetes.io/name': NAME }, annotations };
+  const metadata = { name: NAME, namespace, labels: { 'app.kubernetes.io/name': NAME }, annotations };
   return { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { [NAME]: textOf(entries, options) } };
 }
 
@@ -98,4 +96,13 @@ export function configMapOf({ entries, use }: ListPlan, options: Options) {
 export function isWritten(wanted: ReturnType<typeof configMapOf>, own: KubeObject | undefined): boolean {
   const lastUse = own?.metadata.annotations?.[LAST_USE];
   return own?.data?.[NAME] === wanted.data[NAME] && lastUse === wanted.metadata.annotations[LAST_USE];
+}
+
+/** The field managers, other than this program, that own what it writes: they have edited it. */
+export function editorsOf(own: KubeObject | undefined): readonly string[] {
+  return (own?.metadata.managedFields ?? []).flatMap(({ manager = 'unknown', fieldsV1 = {} }) => {
+    const fields = JSON.stringify(fieldsV1);
+    const isEditor = fields.includes(`"f:${NAME}"`) || fields.includes(`"f:${LAST_USE}"`);
+    return isEditor && manager !== NAME ? manager : [];
+  });
 }

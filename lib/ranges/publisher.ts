@@ -2,22 +2,28 @@ import type { Notices } from '../log/notices.ts';
 import { errorMessage } from '../text/error.ts';
 import { truncated } from '../text/words.ts';
 import type { Api } from './api.ts';
-import type { Options, Refusal } from './decide.ts';
+import { type Options, type Refusal, type Rejected, rejectedText } from './decide.ts';
 import type { LastUse } from './last-use.ts';
-import { configMapOf, isWritten, lastUseOf, NAME, type Objects, planFor } from './plan.ts';
+import { configMapOf, editorsOf, isWritten, NAME, type Objects, planFor } from './plan.ts';
 
 /** What is known between two rounds. */
 export interface PublisherState {
   /** Why nothing is written; undefined if the ConfigMap is as it must be. */
   readonly refusal: Refusal | undefined;
-  /** The last use of ranges as the program last wrote it, or else read it: the ConfigMap may be deleted. */
   readonly use: readonly LastUse[];
   readonly rejected: number;
   readonly writes: number;
 }
 
-/** The most lines of one round about ranges that are left out: a Node may change what it says as often as it likes. */
-const MOST_LINES = 10;
+/** What an Event says, and of what: of a Node or, by default, of the ConfigMap. */
+interface Told {
+  readonly reason: 'RangeRejected' | 'ListNotWritten' | 'EditPutBack';
+  readonly message: string;
+  readonly node?: Rejected['claim']['node'];
+}
+
+/** The most Events of one round: a Node may change what it says as often as it likes. */
+const MOST_EVENTS = 10;
 const UNREAD: Refusal = { reason: 'unreadable', message: 'the cluster is not read yet' };
 
 /** Keeps the ConfigMap as the objects say. */
@@ -35,16 +41,22 @@ export class Publisher {
 
   /** Decides, and writes what differs. Nothing that the API server says ends it. */
   async round(objects: Objects, options: Options): Promise<void> {
-    const memory = this.state.use.length > 0 ? this.state.use : (lastUseOf(objects.own) ?? []);
     // Unlike Date.now(), it does not jump if somebody sets the clock, which would end a grace.
-    const plan = planFor(objects, memory, performance.timeOrigin + performance.now(), options);
-    const configMap = configMapOf(plan, options);
+    const plan = planFor(objects, this.state.use, performance.timeOrigin + performance.now(), options);
+    const configMap = configMapOf(plan, this.#namespace, options);
     const isDue = plan.refusal === undefined && !isWritten(configMap, objects.own);
     const refusal = isDue ? await this.#write(configMap) : plan.refusal;
-    const use = refusal === undefined ? plan.use : memory;
-    const writes = this.state.writes + Number(isDue && refusal === undefined);
-    this.state = { refusal, use, rejected: plan.rejected.length, writes };
-    this.#tell(plan.rejected, refusal);
+    const hasWritten = isDue && refusal === undefined;
+    const writes = this.state.writes + Number(hasWritten);
+    // Before the first list there is nothing to remember: that is what tells it.
+    const hasBegun = refusal === undefined || this.state.use.length > 0 || objects.own !== undefined;
+    // What must leave is remembered until it has left: the ConfigMap that also tells it may be deleted.
+    const kept = refusal === undefined ? plan.use : [...plan.use, { at: 0, prefixes: plan.removed }];
+    this.state = { refusal, use: hasBegun ? kept : [], rejected: plan.rejected.length, writes };
+    const editors = editorsOf(objects.own).join(', ');
+    const message = `put back an edit of ${editors}: only ${NAME} writes this key; change its flags instead`;
+    const edits: Told[] = hasWritten && editors !== '' ? [{ reason: 'EditPutBack', message }] : [];
+    await this.#tell([...edits, ...this.#found(plan.rejected, refusal)]);
   }
 
   /** Returns why it is not written, if that fails. */
@@ -59,17 +71,46 @@ export class Publisher {
     }
   }
 
-  /** Logs what has become true since the last round. */
-  #tell(rejected: readonly string[], refusal: Refusal | undefined): void {
-    const news: string[] = [];
-    const left = new Map(rejected.map((text) => [text, () => news.push(text)]));
-    // If the objects cannot be read, nothing is known of them.
-    if (refusal?.reason !== 'unreadable') this.#notices.update('rejected', left);
-    for (const line of truncated(news, MOST_LINES, String)) this.#notices.log.warn(line);
+  /** What has become true since the last round. */
+  #found(rejected: readonly Rejected[], refusal: Refusal | undefined): readonly Told[] {
+    const news: Told[] = [];
+    const left = rejected.map((one) => {
+      const message = rejectedText(one);
+      return [message, () => news.push({ reason: 'RangeRejected', message, node: one.claim.node })] as const;
+    });
+    // Then nothing is known of them.
+    if (refusal?.reason !== 'unreadable') this.#notices.update('rejected', new Map(left));
     const message = `the list is not written: ${refusal?.message}`;
     // What fails may say something else each time.
     const key = refusal?.reason.startsWith('un') ? refusal.reason : message;
-    const stopped = new Map(refusal && [[key, () => this.#notices.log.warn(message)]]);
+    const stopped = new Map(refusal && [[key, () => news.push({ reason: 'ListNotWritten', message })]]);
     this.#notices.update('stopped', stopped, 'the list is up to date again');
+    return news;
+  }
+
+  /** Logs, and creates Events: the API server may be away, or refuse them. */
+  async #tell(news: readonly Told[]): Promise<void> {
+    for (const line of truncated(news, MOST_EVENTS, ({ message }) => message)) this.#notices.log.warn(line);
+    for (const one of news.slice(0, MOST_EVENTS)) {
+      const failure = await this.#createEvent(one).catch(errorMessage);
+      const warn = () => this.#notices.log.warn(`cannot create an Event: ${failure}`);
+      this.#notices.update('events', new Map(typeof failure === 'string' ? [['fails', warn]] : []));
+      // The next one may hang as long.
+      if (typeof failure === 'string') break;
+    }
+  }
+
+  #createEvent({ node, reason, message }: Told): Promise<unknown> {
+    // Events about what has no namespace are in `default`.
+    const namespace = node === undefined ? this.#namespace : 'default';
+    const object = node ? { kind: 'Node', ...node } : { kind: 'ConfigMap', name: NAME, namespace };
+    const time = `${new Date().toISOString().slice(0, 19)}Z`;
+    const event = {
+      metadata: { generateName: `${NAME}.`, namespace },
+      involvedObject: { apiVersion: 'v1', ...object },
+      ...{ type: 'Warning', reason, message, count: 1 },
+      ...{ source: { component: NAME }, firstTimestamp: time, lastTimestamp: time },
+    };
+    return this.#api.request('POST', `/api/v1/namespaces/${namespace}/events`, {}, event);
   }
 }

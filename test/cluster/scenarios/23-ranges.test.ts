@@ -26,7 +26,7 @@ const PATHS: Readonly<Record<string, string>> = {
   Role: '/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles',
   RoleBinding: '/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings',
 };
-/** The parts of Calico's CRD that decide: its names and its version. */
+/** The parts of Calico's CRD that decide: its names, its version, and the fields that are read. */
 const CRD = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
@@ -38,7 +38,21 @@ const CRD = {
     versions: [
       {
         ...{ name: 'v1', served: true, storage: true },
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+        schema: {
+          openAPIV3Schema: {
+            type: 'object',
+            properties: {
+              spec: {
+                type: 'object',
+                properties: {
+                  allowedUses: { type: 'array', items: { type: 'string' } },
+                  cidr: { type: 'string' },
+                  disabled: { type: 'boolean' },
+                },
+              },
+            },
+          },
+        },
       },
     ],
   },
@@ -163,6 +177,10 @@ async function untilList(wanted: string): Promise<void> {
   await until(`the list ${wanted}`, list, (is) => is === wanted);
 }
 
+async function events(): Promise<readonly { readonly reason: string; readonly message: string }[]> {
+  return (await server.must('GET', '/api/v1/events'))['items'];
+}
+
 test('the list is what is declared, and what Nodes have', { skip: NO_PROGRAMS }, async () => {
   await server.ask('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', CRD);
   await until(
@@ -176,15 +194,13 @@ test('the list is what is declared, and what Nodes have', { skip: NO_PROGRAMS },
   const ClusterConfiguration = 'networking:\n  podSubnet: 10.2.0.0/16,fd00:2::/56\n';
   await makeConfigMap('kubeadm-config', { ClusterConfiguration });
   await makeNode('a', '10.3.0.0/24', '192.168.0.9');
-  await makeNode('evil', '::/0', '8.8.8.8');
-  const one = publisher('--once', '--enable-ipv6', '--node-addresses');
-  assert.equal(await ended(one), 0);
+  assert.equal(await ended(publisher('--once', '--enable-ipv6', '--node-addresses')), 0);
   await untilList('10.1.0.0/16 10.2.0.0/16 10.3.0.0/24 192.168.0.9/32 fd00:2::/56');
   const text = (await own())?.data?.['ip-masq-ranges'] ?? '';
   assert.match(text, /10\.2\.0\.0\/16 # ConfigMap kube-system\/kubeadm-config\n/);
   assert.match(text, /10\.1\.0\.0\/16 # IPPool default\n.*\n.*# Node a\n/);
-  assert.match(one.log(), /IPPool all has the range \W*0\.0\.0\.0\/0\W*, which is not in --within/);
-  assert.match(one.log(), /Node evil has the range \W*::\/0\W*, .*Node evil has the range \W*8\.8\.8\.8/s);
+  const told = (await events()).map(({ message }) => message).join('\n');
+  assert.match(told, /IPPool all has the range "0\.0\.0\.0\/0", which is not in --within/);
   const { metadata } = (await own()) ?? assert.fail();
   assert.equal(await ended(publisher('--once', '--enable-ipv6', '--node-addresses')), 0);
   assert.equal((await own())?.metadata.resourceVersion, metadata.resourceVersion, 'nothing is written twice');
@@ -194,7 +210,10 @@ test('a dry run prints what it would write, and writes nothing', { skip: NO_PROG
   await makeNode('a', '10.3.0.0/24');
   const dry = publisher('--dry-run');
   assert.equal(await ended(dry), 4);
-  assert.match(dry.log(), /^nonMasqueradeCIDRs:\n {2}- 10\.3\.0\.0\/24 # Node a\n/m);
+  assert.match(
+    dry.log(),
+    /ip-masq-ranges: \|\n.*\n {4}nonMasqueradeCIDRs:\n {6}- 10\.3\.0\.0\/24 # Node a\n/,
+  );
   assert.match(dry.log(), /^ {2}10\.3\.0\.0\/24: masqueraded → not masqueraded$/m);
   assert.equal(await own(), undefined);
 });
@@ -209,6 +228,8 @@ test('what is deleted or edited comes back', { skip: NO_PROGRAMS }, async () => 
   assert.ok(performance.now() - begin < 10_000);
   await server.must('PATCH', `${OWN}?fieldManager=a-person`, { data: { 'ip-masq-ranges': 'x: y\n' } });
   await untilList('10.3.0.0/24');
+  const told = await until('the Event', events, (all) => all.some(({ reason }) => reason === 'EditPutBack'));
+  assert.match(told.map(({ message }) => message).join('\n'), /put back an edit of a-person: /);
 });
 
 test('half of the nodes vanish in one listing: their ranges stay for the grace', {
@@ -234,14 +255,12 @@ test('500, 429 and hangs change nothing, and end', { skip: NO_PROGRAMS }, async 
   await makeNode('a', '10.3.0.0/24');
   const one = publisher();
   await untilList('10.3.0.0/24');
-  const faults = [
-    [500, '10.3.1.0/24'],
-    [429, '10.3.2.0/24'],
-    ['hang', '10.3.3.0/24'],
-  ] as const;
-  for (const [fault, podCIDR] of faults) {
+  for (const fault of [500, 429, 'hang'] as const) {
     server.fault = (method, url) => (method === 'GET' && !url.includes('watch=true') ? fault : undefined);
-    await makeNode(`after-${fault}`, podCIDR);
+    await makeNode(
+      `after-${fault}`,
+      fault === 500 ? '10.3.1.0/24' : fault === 429 ? '10.3.2.0/24' : '10.3.3.0/24',
+    );
     await delay(1_000);
     server.fault = () => fault;
     await delay(3_000);
@@ -312,6 +331,23 @@ test('5,000 Nodes in 10 s are at most 5 writes, and at most 250 MiB', { skip: NO
   assert.ok(watched <= 250 && listed <= 250, `${watched} ${listed}`);
 });
 
+test('what a kubelet may register is bounded', { skip: NO_PROGRAMS }, async () => {
+  await makeNode('a', '10.3.0.0/24');
+  await makeNode('evil', '0.0.0.0/0', '8.8.8.8');
+  await makeNode('wide', '10.0.0.0/7');
+  await makeNode('six', '::/0', '2001:db8::1');
+  assert.equal(await ended(publisher('--once', '--node-addresses', '--enable-ipv6')), 0);
+  await untilList('10.3.0.0/24');
+  const told = (await events())
+    .filter(({ reason }) => reason === 'RangeRejected')
+    .map(({ message }) => message);
+  for (const name of ['evil', 'wide', 'six'])
+    assert.ok(
+      told.some((message) => message.startsWith(`Node ${name} `)),
+      name,
+    );
+});
+
 test('it may be killed at each step', { skip: NO_PROGRAMS }, async () => {
   await makeNode('a', '10.3.0.0/24');
   assert.equal(await ended(publisher('--once')), 0);
@@ -353,6 +389,7 @@ function lesser({ kind, rules }: Role) {
 
 test('without any one of its rights it says which, and the list stays', { skip: NO_PROGRAMS }, async () => {
   await makeNode('a', '10.3.0.0/24');
+  await makeNode('evil', '0.0.0.0/0');
   assert.equal(await ended(publisher('--once')), 0);
   const before = await list();
   const roles = (loadAll(RBAC) as Role[]).filter(({ rules }) => rules);

@@ -11,14 +11,15 @@ import { OPTIONS } from '../config/support.ts';
 
 const SAID = 'masqLinkLocal: true\n';
 
-/** A directory of config files that an agent has read, at an age at which it does not wait for them to be quiet. */
+/** A directory of two config files that an agent has read, at an age at which it does not wait for them to be quiet. */
 async function reading({ mock }: TestContext, graceMs = 10_000) {
   const dir = await temporaryDirectory();
+  for (const name of ['ip-masq-a', 'ip-masq-b']) writeFileSync(join(dir.path, name), SAID);
   const { log, lines } = capturedLog();
   const loading = { configDir: dir.path, config: OPTIONS, resyncInterval: 60_000, graceMs };
-  let state: ConfigState = NO_CONFIG;
   let ms = 0;
   mock.method(performance, 'now', () => ms);
+  let state: ConfigState = await readConfig(loading, NO_CONFIG, log);
   return {
     untilNext: () => resyncAt(state, loading.resyncInterval) - state.readAt,
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
@@ -39,9 +40,6 @@ async function reading({ mock }: TestContext, graceMs = 10_000) {
 
 it('a file that vanishes keeps its last text for the grace, which is waited for from the last reading on', async (t) => {
   await using dir = await reading(t);
-  dir.write('ip-masq-a', SAID);
-  dir.write('ip-masq-b', SAID);
-  await dir.names();
   dir.remove('ip-masq-b');
   assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a', 'ip-masq-b'], ['ip-masq-b']]);
   dir.wait(4_000);
@@ -55,26 +53,21 @@ it('a file that vanishes keeps its last text for the grace, which is waited for 
 
 it('a file that is there again is as it is now, and is missed anew', async (t) => {
   await using dir = await reading(t);
-  dir.write('ip-masq-a', SAID);
-  await dir.names();
-  dir.remove('ip-masq-a');
-  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], ['ip-masq-a']]);
+  dir.remove('ip-masq-b');
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a', 'ip-masq-b'], ['ip-masq-b']]);
   dir.wait(6_000);
-  dir.write('ip-masq-a', 'masqLinkLocal: false\n');
-  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], []]);
-  assert.equal(dir.messages(/ip-masq-a is there again/), 1);
-  dir.remove('ip-masq-a');
+  dir.write('ip-masq-b', 'masqLinkLocal: false\n');
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a', 'ip-masq-b'], []]);
+  assert.equal(dir.messages(/ip-masq-b is there again/), 1);
+  dir.remove('ip-masq-b');
   await dir.names();
   dir.wait(6_000);
-  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a'], ['ip-masq-a']]);
+  assert.deepEqual([await dir.names(), dir.gone()], [['ip-masq-a', 'ip-masq-b'], ['ip-masq-b']]);
 });
 
 for (const text of ['{}\n', '', '# nothing\n'])
   it(`a file that contained only ${JSON.stringify(text)} leaves nothing behind`, async (t) => {
     await using dir = await reading(t);
-    dir.write('ip-masq-a', SAID);
-    dir.write('ip-masq-b', SAID);
-    await dir.names();
     dir.write('ip-masq-b', text);
     await dir.names();
     dir.remove('ip-masq-b');
@@ -84,9 +77,6 @@ for (const text of ['{}\n', '', '# nothing\n'])
 
 it('a file keeps its text while others are invalid, and no longer once they are valid after the grace', async (t) => {
   await using dir = await reading(t);
-  dir.write('ip-masq-a', SAID);
-  dir.write('ip-masq-b', SAID);
-  await dir.names();
   dir.write('ip-masq-a', 'invalid\n');
   dir.remove('ip-masq-b');
   assert.equal(await dir.names(), undefined);
@@ -99,9 +89,6 @@ it('a file keeps its text while others are invalid, and no longer once they are 
 
 it('without a grace a file is gone at once', async (t) => {
   await using dir = await reading(t, 0);
-  dir.write('ip-masq-a', SAID);
-  dir.write('ip-masq-b', SAID);
-  await dir.names();
   dir.remove('ip-masq-b');
   assert.deepEqual([await dir.names(), dir.gone(), dir.messages(/gone since/)], [['ip-masq-a'], [], 1]);
 });

@@ -32,7 +32,8 @@ const broken = (how: string) =>
 
 describe('a plain directory', () => {
   it('is read as it is', async () => {
-    await using directory = await directoryOf({ 'ip-masq-b': 'é', 'ip-masq-a': 'a: 1\n' });
+    const others = { 'IP-MASQ-A': '', '.ip-masq-a': '', 'xip-masq-a': '', '!ip-masq-a': '' };
+    await using directory = await directoryOf({ 'ip-masq-b': 'é', 'ip-masq-a': 'a: 1\n', ...others });
     assert.deepEqual(await readVolumeVersion(directory.path, false), {
       id: undefined,
       configFiles: [
@@ -52,16 +53,6 @@ describe('a plain directory', () => {
     await symlink(dir, join(outer.path, 'link'));
     for (const path of [dir, `${dir}/`, join(outer.path, 'link')])
       assert.deepEqual(await read(path), { files: [['ip-masq-a', 'a']], lines: [] }, path);
-  });
-
-  it('may have names in which a pattern would have a meaning', async () => {
-    const names = ['!(x)', '$x', '(a|b)', '*', '?', '.', '[a]', '\\', '{b,c}', '\n', ' ', ''];
-    const files = Object.fromEntries(names.map((name) => [`ip-masq-${name}`, name]));
-    const others = { 'IP-MASQ-A': '', '.ip-masq-a': '', 'xip-masq-a': '', '!ip-masq-a': '' };
-    await using directory = await directoryOf({ ...files, ...others });
-    const found = await read(directory.path);
-    assert.deepEqual(found.files.map(([name]) => name).toSorted(), Object.keys(files).toSorted());
-    assert.deepEqual(found.lines, []);
   });
 
   it('is not taken for an empty one if it goes while it is read', async (t) => {
@@ -202,7 +193,7 @@ describe('config files', () => {
 
   for (const end of [
     ...['', 'a b ', '.hidden', 'a\nERROR: forged', '\u001b[31mred', '"a"\'b\'`c`', 'a\\b', '\\', '[a]', '*?'],
-    ...['{a,b}', '!(x)@(y)', '$HOME;#&', '\ufffd', 'e\u0301', 'x'.repeat(247)],
+    ...['(a|b)', '.', ' ', '{a,b}', '!(x)@(y)', '$HOME;#&', '\ufffd', 'e\u0301', 'x'.repeat(247)],
   ]) {
     const name = `ip-masq-${end}`;
     it(`may be called ${JSON.stringify(name)}, in both kinds of directory`, async () => {

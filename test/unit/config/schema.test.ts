@@ -36,23 +36,7 @@ describe('the schema', () => {
 
   it('takes exactly the texts that are durations', () => {
     const pattern = new RegExp(schema.properties.resyncInterval.pattern, 'u');
-    const piece = fc.constantFrom(
-      '0',
-      '1',
-      '.5',
-      '2.',
-      '90',
-      '-',
-      '+',
-      ' ',
-      'ns',
-      'us',
-      'µs',
-      'ms',
-      's',
-      'm',
-      'h',
-    );
+    const piece = fc.constantFrom(' ', ...'0 1 .5 2. 90 - + ns us µs ms s m h'.split(' '));
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 6 }), (pieces) => {
         const text = pieces.join('');
@@ -63,22 +47,7 @@ describe('the schema', () => {
 
   it('takes every network that the agent takes', () => {
     const pattern = new RegExp(schema.$defs.cidr.pattern, 'u');
-    const piece = fc.constantFrom(
-      '10',
-      '0',
-      '255',
-      '.',
-      ':',
-      '::',
-      'fd00',
-      'FFFF',
-      '/',
-      '8',
-      '128',
-      '%',
-      ' ',
-      '+',
-    );
+    const piece = fc.constantFrom(' ', ...'10 0 255 . : :: fd00 FFFF / 8 128 % +'.split(' '));
     const text = fc.oneof(
       fc.array(piece, { maxLength: 9 }).map((pieces) => pieces.join('')),
       fc
@@ -103,13 +72,7 @@ describe('the schema', () => {
       }
     };
     visit(schema, true);
-    assert.deepEqual([...keywords].sort(), [
-      'additionalProperties',
-      'minimum',
-      'pattern',
-      'required',
-      'type',
-    ]);
+    assert.equal([...keywords].sort().join(' '), 'additionalProperties minimum pattern required type');
     const { properties, $defs } = schema;
     assert.deepEqual(
       JSON.stringify(schema)

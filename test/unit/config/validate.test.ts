@@ -54,24 +54,6 @@ describe('an item of masqueradeAddresses', () => {
   });
 });
 
-describe('a config file is understood', () => {
-  it('with the place of every value', () => {
-    const text = [
-      ...['nonMasqueradeCIDRs:', '  - 10.0.0.0/8', '  -   "fd00::/8"'],
-      ...['masqueradeCIDRs: [10.1.0.0/16, 10.2.0.0/16]', 'masqLinkLocal: no', 'masqLinkLocalIPv6:   on'],
-      ...['resyncInterval:', '  90s'],
-    ].join('\r\n');
-    const { config } = validate(text);
-    const { nonMasqueradeCIDRs, masqueradeCIDRs, masqLinkLocal, masqLinkLocalIPv6, resyncInterval } = config;
-    const flags = [masqLinkLocal, masqLinkLocalIPv6, resyncInterval];
-    const places = [...nonMasqueradeCIDRs, ...masqueradeCIDRs, ...flags].map(
-      (value) => value && locationText(value.origin),
-    );
-    assert.deepEqual(places, ['s:2:5', 's:3:7', 's:4:19', 's:4:32', 's:5:16', 's:6:22', 's:8:3']);
-    assert.equal(config.configFileName, 's');
-  });
-});
-
 describe('any text in a config file of any name', () => {
   const anyName = fc.oneof(fc.constant('ip-masq-a'), fc.string({ unit: 'binary' }));
   const options = { families: ['IPv4'] as const, cidrLimit: 1 };

@@ -114,22 +114,11 @@ describe('a text is rejected, at its place:', () => {
     });
   }
 
-  it('where aliases multiply', () => {
-    const levels = Array.from({ length: 25 }, (_, level) => {
-      const [name, previous] = [String.fromCharCode(98 + level), String.fromCharCode(97 + level)];
-      return `${name}: &${name} [${Array.from({ length: 9 }, () => `*${previous}`).join(', ')}]`;
-    });
-    const bomb = `a: &a [lol]\n${levels.join('\n')}`;
-    assert.throws(() => parseYaml(bomb), {
-      message: 'has more than 100 aliases',
-      remedy: 'write the values out',
-    });
-  });
-
   it('after 100 aliases, not before', () => {
     const text = (aliases: number): string => `a: &a x\nb: [${'*a, '.repeat(aliases)}]`;
     assert.ok(parseYaml(text(100)));
-    assert.throws(() => parseYaml(text(101)), { message: 'has more than 100 aliases' });
+    const [message, remedy] = ['has more than 100 aliases', 'write the values out'];
+    assert.throws(() => parseYaml(text(101)), { message, remedy });
   });
 });
 

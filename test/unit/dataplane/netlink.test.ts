@@ -4,16 +4,10 @@ import { Netlink, noAnswer, type Requests } from '../../../lib/dataplane/netlink
 import { NetlinkError, type NetlinkFailure } from '../../../lib/netlink/error.ts';
 import type { Events, TableChange, WatchedTable } from '../../../lib/netlink/watch.ts';
 
-interface Fake {
-  readonly netlink: Netlink;
+function create(open: () => Requests = () => ({}) as Requests) {
   /** The messages of failures, or `works`, as they are told. */
-  readonly told: readonly string[];
-  /** How often sockets were opened for requests. */
-  opened(): number;
-}
-
-function create(open: () => Requests = () => ({}) as Requests): Fake {
   const told: string[] = [];
+  /** How often sockets were opened for requests. */
   let opened = 0;
   const sockets = {
     openRequests: () => {

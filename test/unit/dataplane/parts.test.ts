@@ -26,6 +26,7 @@ import { compilePolicy } from '../../../lib/policy/policy.ts';
 import { crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { addressFrom } from '../cidr/support.ts';
 import { anyConfig } from '../policy/support.ts';
+import { anyOptions } from './support.ts';
 
 /** Expressions as `nft --debug=netlink` shows them, in its words and order. If none is named, the register is 1. */
 const load = (offset: number, length = 4) => ({ name: 'payload', base: 1, offset, to: 1, length }) as const;
@@ -134,18 +135,8 @@ describe('rules that are read', () => {
   for (const family of FAMILIES)
     it(`are known as the agent's, whatever its ${family} config, and no others`, () => {
       const own = fc.array(crowdedAddress(family).map((value) => ({ family, value })));
-      const options = fc.record({
-        chain: fc.constant('OURS'),
-        randomFully: fc.oneof(fc.boolean(), fc.constant(['tcp', 'sctp'] as const)),
-        toPorts: fc.constantFrom(
-          [],
-          [{ first: 1, last: 9 }],
-          [1, 20].map((first) => ({ first, last: first })),
-        ),
-        invalidPackets: fc.constantFrom('count', 'drop', 'off'),
-      });
       fc.assert(
-        fc.property(anyConfig(family), own, options, (config, addresses, some) => {
+        fc.property(anyConfig(family), own, anyOptions, (config, addresses, some) => {
           const { chains } = renderTable(compilePolicy(config, family, addresses), some);
           const rules = chains.flatMap((chain) => chain.rules);
           const read = rules.map(({ expressions }) => sent(expressions));

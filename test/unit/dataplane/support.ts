@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
 import type { Host, ToolResult } from '../../../lib/dataplane/host.ts';
 import type { Netlink, Requests } from '../../../lib/dataplane/netlink.ts';
@@ -26,6 +27,18 @@ export function fakeNetlink(requests: Partial<Requests>): Netlink {
     assert.equal(failure, undefined),
   );
 }
+
+/** Options that decide about rules. */
+export const anyOptions = fc.record({
+  chain: fc.constant('OURS'),
+  randomFully: fc.oneof(fc.boolean(), fc.constant(['tcp', 'sctp'] as const)),
+  toPorts: fc.constantFrom(
+    [],
+    [{ first: 1024, last: 2000 }],
+    [1, 20].map((first) => ({ first, last: 2 * first - 1 })),
+  ),
+  invalidPackets: fc.constantFrom('count', 'drop', 'off'),
+});
 
 /** What tools say, by their whole command or just their name. */
 export type Answers = Readonly<Record<string, Partial<ToolResult>>>;

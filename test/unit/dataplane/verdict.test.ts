@@ -14,6 +14,7 @@ import type { VerdictRange } from '../../../lib/policy/verdicts.ts';
 import { crowdedAddress, FAMILIES } from '../cidr/arbitrary.ts';
 import { addressFrom } from '../cidr/support.ts';
 import { anyConfig, isAllowed } from '../policy/support.ts';
+import { anyOptions } from './support.ts';
 
 const ADDRESS = addressFrom('10.1.2.3');
 const OPTIONS = { chain: 'OURS', randomFully: true, toPorts: [] };
@@ -150,27 +151,12 @@ describe('the verdict of a chain in the kernel', () => {
 
   for (const family of FAMILIES) {
     it(`is what the policy says, for every policy rendered and every ${family} address`, () => {
-      const options = fc.record({
-        mode: fc.constant('nft' as const),
-        chain: fc.constant('OURS'),
-        randomFully: fc.oneof(fc.boolean(), fc.constant(['tcp', 'sctp'] as const)),
-        toPorts: fc
-          .constantFrom(
-            [],
-            [[1024, 2000]],
-            [
-              [1, 9],
-              [20, 30],
-            ],
-          )
-          .map((ranges) => ranges.map(([first = 0, last = 0]) => ({ first, last }))),
-      });
       const address = crowdedAddress(family).map((value) => ({ family, value }));
       fc.assert(
         fc.property(
           anyConfig(family),
           fc.array(address),
-          options,
+          anyOptions,
           address,
           address,
           (config, own, some, destination, source) => {

@@ -84,8 +84,8 @@ const NODES: readonly (readonly [what: string, node: Node, found: string])[] = [
   ['the jump of v2', { nft: [...CHAIN, V2] }, 'older-agent not-read'],
   ['a chain in the other mode', { legacy: CHAIN }, 'no-agent not-read chain-elsewhere'],
   [
-    'NodePorts for masqueraded connections',
-    { options: { toPorts: [{ first: 32_767, last: 32_768 }] } },
+    'a port of a tunnel for masqueraded connections, because it does not know the links',
+    { options: { toPorts: [{ first: 51_820, last: 51_820 }] } },
     'taken-ports no-agent out-of-sync not-read',
   ],
 ];

@@ -17,19 +17,8 @@ const TCP = flowOf({ from: '10.244.1.2:2', to: '203.0.113.9:443' }, { protocol: 
 /** Whether the series is not 0. */
 const isAny = (line: string): boolean => !line.endsWith(' 0');
 
-interface Lab {
-  readonly watch: FlowWatch;
-  readonly lines: readonly Record<string, unknown>[];
-  readonly deleted: readonly Flow[];
-  /** How often conntrack was opened. */
-  opened(): number;
-  series(name: string): Promise<readonly string[]>;
-  /** Reads, and waits until that is done. */
-  read(after?: 'change' | 'repair' | 'nothing' | 'again'): Promise<void>;
-}
-
 /** A watch over what `read` gives. It masquerades everything. */
-function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete-udp' = 'report'): Lab {
+function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete-udp' = 'report') {
   const { log, lines } = capturedLog();
   const deleted: Flow[] = [];
   let [opened, closed] = [0, 0];
@@ -60,9 +49,11 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
     watch,
     lines,
     deleted,
+    /** How often conntrack was opened. */
     opened: () => opened,
-    series: (name) => factsOf(agent.state).series(name),
-    read: async (after = 'change') => {
+    series: (name: string) => factsOf(agent.state).series(name),
+    /** Reads, and waits until that is done. */
+    read: async (after: 'change' | 'repair' | 'nothing' | 'again' = 'change') => {
       const before = closed;
       if (after === 'again') watch.readAgain();
       else watch.read(after);

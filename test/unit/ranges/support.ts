@@ -11,6 +11,7 @@ export const MINUTE = 60_000;
 export const NOW = Date.parse('2026-11-29T12:00:00Z');
 
 export const OPTIONS: Options = {
+  families: FAMILIES,
   within: UNROUTED_RANGES.map(({ prefix }) => prefix),
   grace: 30 * MINUTE,
   mostRemoved: 50,
@@ -31,14 +32,16 @@ export function prefix(text: string): Prefix {
 }
 
 /** The items of a list with spaces. */
-function words(text: string): readonly string[] {
+export function words(text: string): readonly string[] {
   return text.split(' ').filter(Boolean);
 }
 
 /** A claim of the Node n0 for the first text, of n1 for the second. */
 export function claims(kind: Claim['kind'], text: string): readonly Claim[] {
-  const by = kind === 'node' || kind === 'address' ? 'Node n' : `${kind} `;
-  return words(text).map((one, index) => ({ text: one, kind, by: `${by}${index}` }));
+  return words(text).map((one, index) => {
+    if (kind !== 'node' && kind !== 'address') return { text: one, kind, by: `${kind} ${index}` };
+    return { text: one, kind, by: `Node n${index}`, node: { name: `n${index}`, uid: `uid-${index}` } };
+  });
 }
 
 /** The uses that a text such as `now 10.1.0.0/16, 20 10.2.0.0/16` tells, with minutes before NOW. */

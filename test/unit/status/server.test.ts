@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { LIMITS } from '../../../lib/status/limits.ts';
@@ -8,15 +8,6 @@ import { type HttpReply, type Listener, plain, type Routes, serve } from '../../
 import { SystemError } from '../../../lib/text/error.ts';
 
 const SECURITY = ['Cache-Control: no-store', 'Connection: close', 'X-Content-Type-Options: nosniff'];
-
-interface Lab extends AsyncDisposable {
-  readonly server: Server;
-  readonly errors: readonly unknown[];
-  /** A connection whose errors are nobody's. */
-  open(): Socket;
-  /** Sends bytes and returns all that comes back until the server closes. */
-  ask(text: string): Promise<string>;
-}
 
 const unexpected = (error: unknown) => assert.fail(String(error));
 
@@ -38,7 +29,7 @@ function listener(routes: Routes, options: Options = {}): Listener {
 
 const ROUTES: Routes = { '/ok': () => plain(200, 'good'), '/other': () => plain(200, 'ü') };
 
-async function startLab(routes: Routes = ROUTES, options: Options = {}): Promise<Lab> {
+async function startLab(routes: Routes = ROUTES, options: Options = {}) {
   const stop = new AbortController();
   const errors: unknown[] = [];
   const { signal } = stop;
@@ -49,12 +40,14 @@ async function startLab(routes: Routes = ROUTES, options: Options = {}): Promise
   // Here nothing else keeps the process alive.
   server.ref();
   const { port, address: host } = server.address() as AddressInfo;
+  /** A connection whose errors are nobody's. */
   const open = () => connect({ port, host }).on('error', () => {});
   return {
     server,
     errors,
     open,
-    ask: async (text) => {
+    /** Sends bytes and returns all that comes back until the server closes. */
+    ask: async (text: string) => {
       const socket = open();
       let got = '';
       socket.setEncoding('utf8').on('data', (chunk: string) => {
