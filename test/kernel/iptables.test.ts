@@ -193,6 +193,16 @@ forEachMode((makeLab, family, mode) => {
       assert.equal(await lab.sync(policy), undefined);
     });
 
+  it('has one jump also where a name that iptables prints as it is holds a quote', async () => {
+    await using lab = await makeLab();
+    await lab.sync(policy);
+    await lab.iptables('-I', 'POSTROUTING', '1', '-o', 'a"b', '-j', 'RETURN');
+    assert.equal(await lab.sync(policy), undefined);
+    await lab.iptables('-A', 'POSTROUTING', '-o', 'a"b"c', '-j', CHAIN);
+    assert.deepEqual((await lab.sync(policy))?.found, ['jump outdated']);
+    await assertExact(lab, policy);
+  });
+
   if (mode === 'nft') {
     it('keeps one jump also where foreign nft rules make POSTROUTING unreadable for iptables', async () => {
       await using lab = await makeLab();

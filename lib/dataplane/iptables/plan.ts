@@ -3,7 +3,7 @@ import { type Draft, type Plan, unplanned } from '../dataplane.ts';
 import type { RuleOptions } from '../options.ts';
 import { type ChainRule, renderChain, renderJump, secondChain } from './chain.ts';
 import type { IptablesObservation } from './observe.ts';
-import { type KernelRule, keyOf, sameRule } from './rule.ts';
+import { type KernelRule, keyOf, quoteWords, sameRule } from './rule.ts';
 
 /** A draft, the input of iptables-restore, and the chains to delete once that is carried out. */
 export interface ChainDraft extends Draft {
@@ -79,7 +79,7 @@ function declarations(...chains: readonly string[]): readonly string[] {
  * fails as a whole. If each kept a jump, none might be left.
  */
 function deletions(jumps: readonly string[]): readonly string[] {
-  return jumps.map((spec) => `-D POSTROUTING ${spec}`);
+  return jumps.map((spec) => `-D POSTROUTING ${quoteWords(spec)}`);
 }
 
 /** The plan that removes jumps and chains; undefined if there are none. */

@@ -47,9 +47,29 @@ export function isWritable(spec: string): boolean {
   return !/[\n\ufffd]/.test(spec);
 }
 
-/** Splits at spaces. In double quotes, a backslash protects the next character (xtables_save_string). */
+/** The same words for iptables-restore. */
+export function quoteWords(spec: string): string {
+  return ruleWords(spec)
+    .map((word) => `"${word.replace(/["\\]/g, String.raw`\$&`)}"`)
+    .join(' ');
+}
+
+/**
+ * A word in double quotes, in which a backslash protects the next character (xtables_save_string). iptables prints some names as they
+ * are, such as those of interfaces: a quote in such a word is a character as any other.
+ */
+const QUOTED = String.raw`"((?:[^"\\]|\\.)*)"(?!\S)`;
+const WORD = new RegExp(String.raw`${QUOTED}|(\S+)`, 'gs');
+const LINE = new RegExp(String.raw`(?:${QUOTED}|\S+|[^\S\n]+)+`, 'gs');
+
+/** Splits what iptables lists. Comments may hold line breaks: a line ends only outside of quotes. */
+export function splitLines(listing: string): readonly string[] {
+  return listing.match(LINE) ?? [];
+}
+
+/** Splits at spaces. */
 function splitWords(spec: string): readonly string[] {
-  return Array.from(spec.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/gs), ([, quoted, bare]) =>
+  return Array.from(spec.matchAll(WORD), ([, quoted, bare]) =>
     quoted === undefined ? (bare ?? '') : quoted.replace(/\\(.)/gs, '$1'),
   );
 }

@@ -2,7 +2,7 @@ import type { Family } from '../../cidr/address.ts';
 import { DataplaneError } from '../error.ts';
 import type { Host, ToolResult } from '../host.ts';
 import type { IptablesMode } from '../options.ts';
-import { ruleWords } from './rule.ts';
+import { ruleWords, splitLines } from './rule.ts';
 
 /** The iptables commands of one family and mode. */
 export type Tool = ReturnType<typeof createTool>;
@@ -110,9 +110,9 @@ export async function toolVersion(host: Host, command: string): Promise<ToolVers
   }
 }
 
-/** The words after `-A CHAIN` of each rule. Comments may hold line breaks: a line ends only outside of quotes. */
+/** The words after `-A CHAIN` of each rule. */
 function parseListing(command: string, chain: string, listing: string): readonly string[] {
-  const lines = listing.match(/(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^"\n]+)+/gs) ?? [];
+  const lines = splitLines(listing);
   const declared = lines.some((line) => line === `-N ${chain}` || line.startsWith(`-P ${chain} `));
   // Empty output is not an empty chain: otherwise each sync would write it again.
   if (!declared)
