@@ -74,9 +74,14 @@ export function readerOptions(flags: FlagValues): ReaderOptions {
   };
 }
 
-/** The machine. Whether netlink works goes neither to the log nor to the metrics: what could not be read tells it. */
-export function silentHost(flags: FlagValues, timeoutMs = flags['sync-timeout']): Host {
-  return systemHost(timeoutMs, new Netlink(ownSockets, () => {}));
+/** Whether it works goes neither to the log nor to the metrics: what could not be read tells it. */
+export function silentNetlink(): Netlink {
+  return new Netlink(ownSockets, () => {});
+}
+
+/** The machine, for as long as the process lives: its netlink is not closed. */
+export function silentHost(flags: FlagValues): Host {
+  return systemHost(flags['sync-timeout'], silentNetlink());
 }
 
 /** Finds the routes to pods that policies masquerade. It fails with NetlinkError if routes cannot be read. */

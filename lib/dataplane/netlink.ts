@@ -11,7 +11,7 @@ import {
 } from '../netlink/watch.ts';
 
 /** What the dataplanes ask of nf_tables over netlink. */
-export interface Requests extends Omit<NfTables, typeof Symbol.dispose | 'port'> {
+export interface Requests extends Omit<NfTables, typeof Symbol.dispose | 'port'>, Partial<Disposable> {
   /** The port of the socket that makes changes; undefined if none is open. */
   readonly port?: number | undefined;
 }
@@ -38,7 +38,7 @@ const CALM_MS = 600_000;
  * nf_tables over netlink. The nftables dataplane needs it. iptables can do without it, but then hears no events, reads each time, and
  * does not see what makes `nat` useless. All failures are NetlinkErrors that are thrown.
  */
-export class Netlink {
+export class Netlink implements Disposable {
   readonly #sockets: NetlinkSockets;
   readonly #onState: OnState;
   #requests: Requests | undefined;
@@ -128,6 +128,10 @@ export class Netlink {
     if (this.#state === 'fails') return;
     this.#state = 'fails';
     this.#onState(error);
+  }
+
+  [Symbol.dispose](): void {
+    this.#requests?.[Symbol.dispose]?.();
   }
 
   #succeed(): void {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
 import { describe, it } from 'node:test';
-import { answers, createNode, type NodeLab, SERVED } from './support.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { answers, createNode, eventually, type NodeLab, SERVED } from './support.ts';
 
 const inside = (cidr: string) => ({ 'ip-masq-a': `nonMasqueradeCIDRs: [${cidr}]\n` });
 const INVALID = inside('10.1.0.1/16');
@@ -51,6 +53,23 @@ describe('an invalid config with --on-invalid-config=keep', () => {
     assert.match(once.stderr, /"level":"fatal".*1 error in the config; the rules on this node do not change/);
     const agent = node.start(...KEEP);
     await agent.logged(/the rules on this node do not change/);
+    await agent.stop();
+  });
+
+  it('of which no valid one is known leaves nothing open, however often it is read', async () => {
+    await using node = await createNode();
+    await node.volume(INVALID);
+    const agent = node.start(...KEEP, `--state-dir=${node.dir}/state`);
+    const { pid } = JSON.parse((await agent.logged(/{.*"starting .*}/))[0]);
+    const open = async () => (await readdir(`/proc/${pid}/fd`)).length;
+    await agent.logged(/most get no answer from outside/);
+    const before = await open();
+    await delay(2_000);
+    // A tool that runs has some open too.
+    await eventually(
+      async () => (await open()) < before + 5,
+      () => `no more open files than the ${before} of the start, and some`,
+    );
     await agent.stop();
   });
 });

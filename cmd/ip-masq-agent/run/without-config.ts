@@ -3,9 +3,10 @@ import { observeRuleLocation } from '../../../lib/agent/rule-locations.ts';
 import { FAMILIES, type Family } from '../../../lib/cidr/address.ts';
 import type { KernelVerdicts } from '../../../lib/dataplane/dataplane.ts';
 import { DataplaneError } from '../../../lib/dataplane/error.ts';
+import { systemHost } from '../../../lib/dataplane/host.ts';
 import { listRuleLocations } from '../../../lib/dataplane/open.ts';
 import type { FlagValues } from '../flags.ts';
-import { dataplaneOptions, keptFamilies, silentHost } from '../from-flags.ts';
+import { dataplaneOptions, keptFamilies, silentNetlink } from '../from-flags.ts';
 
 /** Milliseconds to read the node after an invalid config. */
 const READ_MS = 2_000;
@@ -21,8 +22,9 @@ async function findRulesInUse(
   retry?: RetryOptions,
 ): Promise<ReadonlyMap<Family, boolean | undefined>> {
   const found = new Map<Family, boolean | undefined>(FAMILIES.map((family) => [family, false]));
+  using netlink = silentNetlink();
   try {
-    for (const location of await listRuleLocations(dataplaneOptions(flags), silentHost(flags, READ_MS))) {
+    for (const location of await listRuleLocations(dataplaneOptions(flags), systemHost(READ_MS, netlink))) {
       const { family } = location;
       if (found.get(family) === true) continue;
       const state = await observeRuleLocation(location, retry);
