@@ -158,15 +158,16 @@ export function noAnswer(error: unknown): undefined {
 
 interface Reading<Found> {
   readonly found: Found;
-  /** The generation of nf_tables before; undefined if it is unknown. */
+  /** The generation of nf_tables before; undefined if it is unknown, or may have other rules too. */
   readonly generation: number | undefined;
 }
 
 /**
- * Reads a family again only if anything in nf_tables has changed: an unchanged generation means unchanged rules. The exception is a
- * table that another process owns: if that ends, the kernel deletes the table without a new generation and without an event.
+ * Reads a family again only if anything in nf_tables has changed: an unchanged generation means unchanged rules. There are two
+ * exceptions, of which the kernel makes neither a generation nor an event. It deletes a table with the process that owns it. And it
+ * shows the flags of a table, such as dormant, before the transaction that sets them, which may still fail.
  *
- * @param isBlocked whether what was found keeps the agent from writing, so that it is not kept
+ * @param isBlocked whether what was found keeps the agent from writing: then nothing that is found in this generation is kept
  */
 export function readIfChanged<Found>(
   generationNow: () => Promise<number | undefined>,
@@ -177,9 +178,12 @@ export function readIfChanged<Found>(
   return async (family) => {
     const generation = await generationNow();
     const known = last.get(family);
-    if (generation !== undefined && known?.generation === generation) return known;
-    const reading = { found: await read(family, generation), generation };
-    if (!isBlocked(reading.found)) last.set(family, reading);
+    const isSame = generation !== undefined && known?.generation === generation;
+    if (isSame && !isBlocked(known.found)) return known;
+    const found = await read(family, generation);
+    if (isSame) return { found, generation: undefined };
+    const reading = { found, generation };
+    last.set(family, reading);
     return reading;
   };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Netlink, noAnswer, type Requests } from '../../../lib/dataplane/netlink.ts';
+import { Netlink, noAnswer, type Requests, readIfChanged } from '../../../lib/dataplane/netlink.ts';
 import { NetlinkError, type NetlinkFailure } from '../../../lib/netlink/error.ts';
 import type { Events, TableChange, WatchedTable } from '../../../lib/netlink/watch.ts';
 
@@ -96,6 +96,27 @@ describe('netlink of a dataplane', () => {
     assert.throws(() => noAnswer(new TypeError('a bug')), TypeError);
     assert.deepEqual(told, []);
   });
+});
+
+it('a reading is kept until the next generation, but not one in a generation in which another was blocked', async () => {
+  let [generation, found] = [1, 'blocked'];
+  const read = readIfChanged(
+    async () => generation,
+    async () => found,
+    (text) => text === 'blocked',
+  );
+  const reads = async (text: string, at: number | undefined) =>
+    assert.deepEqual(await read('IPv4'), { found: text, generation: at });
+  await reads('blocked', 1);
+  // A transaction that wakes the table up begins, and fails.
+  found = 'awake';
+  await reads('awake', undefined);
+  found = 'blocked';
+  await reads('blocked', undefined);
+  [generation, found] = [2, 'awake'];
+  await reads('awake', 2);
+  found = 'not read';
+  await reads('awake', 2);
 });
 
 it('a watch tells what other programs have changed, and that there may be more, but not what the agent has written', async () => {
