@@ -16,7 +16,7 @@ interface CountedRule {
 const LOCK_WAIT = '1';
 
 /** More than a rule of the agent has in a listing, on average. */
-const RULE_BYTES = 256;
+const RULE_BYTES = 512;
 
 /** The command of a family, without the suffix of a mode. */
 export const IPTABLES_OF = { IPv4: 'iptables', IPv6: 'ip6tables' } as const;
