@@ -69,7 +69,13 @@ async function unlessHanging<Result>(
   toThrow: () => Error,
 ): Promise<Result> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(toThrow()), Math.max(0, deadline + GRACE_MS - performance.now()));
+  // If this process was stopped meanwhile, the time since then tells nothing about the operation, which may have ended long ago.
+  let timer = setTimeout(
+    () => {
+      timer = setTimeout(() => reject(toThrow()), GRACE_MS);
+    },
+    Math.max(0, deadline - performance.now()),
+  );
   try {
     return await Promise.race([operation(), promise]);
   } finally {

@@ -49,6 +49,28 @@ describe('a retry', () => {
     });
   });
 
+  it('gives up what hangs, but not what has ended while the agent was stopped', async (context) => {
+    context.mock.timers.enable({ apis: ['setTimeout'] });
+    const end = Promise.withResolvers<string>();
+    const options = {
+      timeoutMs: 1_000,
+      deadline: performance.now() + 1_000,
+      signal: NEVER,
+      onRetry: () => {},
+    };
+    const hangs = assert.rejects(
+      retrying(() => new Promise(() => {}), options),
+      /not ended within 1000 ms/,
+    );
+    const running = retrying(() => end.promise, options);
+    // The timers of a process that goes on after a stop come before all else.
+    context.mock.timers.tick(60_000);
+    end.resolve('done');
+    assert.equal(await running, 'done');
+    context.mock.timers.tick(60_000);
+    await hangs;
+  });
+
   it('ends its pause when aborted', async () => {
     const stop = new AbortController();
     const { operation } = failing(Number.POSITIVE_INFINITY, BUSY);
