@@ -1,11 +1,16 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { DataplaneError } from '../dataplane/error.ts';
 import type { Logger } from '../log/log.ts';
 import { NetlinkError } from '../netlink/error.ts';
 import { adviceText } from '../text/advice.ts';
 import { SystemError } from '../text/error.ts';
 
+/** The pause after a job is so many times as long: however often it is asked for, one of up to a second takes a tenth of a core. */
+const PAUSE_TIMES = 10;
+const LONGEST_PAUSE_MS = 10_000;
+
 /**
- * Lets a job go on beside the loop, at most one at a time: of the requests during a job only the latest is kept.
+ * Lets a job go on beside the loop, at most one at a time: of the requests during a job and the pause after it, only the latest is kept.
  *
  * @param job tells its failures itself; a bug in it is logged, and does not get to the loop
  */
@@ -19,7 +24,10 @@ export function oneAtATime<Request>(
     isRunning = true;
     for (let now = next; now !== undefined; now = next) {
       next = undefined;
+      const start = performance.now();
       await job(now.request).catch((error: unknown) => log.error(failureText(error)));
+      const pause = Math.min(PAUSE_TIMES * (performance.now() - start), LONGEST_PAUSE_MS);
+      await delay(pause, undefined, { ref: false });
     }
     isRunning = false;
   };

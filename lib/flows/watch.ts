@@ -85,7 +85,7 @@ export class FlowWatch {
   }
 
   /**
-   * Reads now, or after the current reading, because the kernel has other rules now.
+   * Reads now, or after the current reading and its pause, because the kernel has other rules now.
    *
    * @param after what the round did to verdicts: only new ones can have made flows stale
    */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { Knowledge } from '../../../lib/agent/state.ts';
 import { MOST_FLOWS } from '../../../lib/flows/read.ts';
 import { FlowWatch } from '../../../lib/flows/watch.ts';
@@ -57,7 +57,7 @@ function labOf(read: () => ReturnType<typeof sourceOf>, mode: 'report' | 'delete
       const before = closed;
       if (after === 'again') watch.readAgain();
       else watch.read(after);
-      for (let turn = 0; turn < 100 && closed === before; turn += 1) await setImmediate();
+      for (let turn = 0; turn < 300 && closed === before; turn += 1) await delay(1);
       await setImmediate();
     },
   };
@@ -151,7 +151,7 @@ describe('a reading of conntrack', () => {
     };
     const lab = labOf(() => ({ ...sourceOf([[TCP]]), flows }));
     await lab.read();
-    for (let turn = 0; turn < 10; turn += 1) await setImmediate();
+    while (lab.lines.length === 0) await setImmediate();
     assert.equal(lab.opened(), 2);
     assert.match(String(lab.lines[0]?.['msg']), /^1 connection: .*because it began before the change/);
     assert.equal((await lab.series('port_usage_ratio')).length, 1);
