@@ -78,7 +78,7 @@ export class FlowWatch {
       if (this.#isOver) return;
       const asked = this.#asked;
       this.#asked = NOTHING_ASKED;
-      await this.#read(asked).catch((error: unknown) => this.#fail(error));
+      await this.#read(asked).catch((error: unknown) => this.#fail(error, asked));
       collectGarbageSoon();
     }, notices.log);
     setInterval(() => this.#ask({ ...NOTHING_ASKED, countsPorts: true }), READ_AGAIN_MS).unref();
@@ -101,14 +101,18 @@ export class FlowWatch {
     this.#readSoon();
   }
 
-  #ask({ mayDelete, tells, countsPorts }: Asked): void {
+  #ask(asked: Asked): void {
+    this.#note(asked);
+    this.#readSoon();
+  }
+
+  #note({ mayDelete, tells, countsPorts }: Asked): void {
     const before = this.#asked;
     this.#asked = {
       mayDelete: before.mayDelete || mayDelete,
       tells: before.tells || tells,
       countsPorts: before.countsPorts || countsPorts,
     };
-    this.#readSoon();
   }
 
   /** Something else has changed how the kernel treats flows, or which of them count: flows of before are not accused. */
@@ -202,7 +206,9 @@ export class FlowWatch {
     );
   }
 
-  #fail(error: unknown): void {
+  #fail(error: unknown, asked: Asked): void {
+    // The next reading does what this one has not done.
+    this.#note(asked);
     this.#isOver =
       error instanceof NetlinkError && (error.failure === 'unsupported' || error.failure === 'denied');
     this.#skip(`${NOT_READ}: ${failureText(error)}`);

@@ -157,6 +157,19 @@ describe('a reading of conntrack', () => {
     assert.equal((await lab.series('port_usage_ratio')).length, 1);
   });
 
+  it('that has failed for a moment leaves what it was asked for to the next one', async () => {
+    let isFirst = true;
+    const lab = labOf(() => {
+      if (!isFirst) return sourceOf([[TCP, UDP]]);
+      isFirst = false;
+      throw new NetlinkError('failed', 'no file descriptor is free');
+    }, 'delete-udp');
+    await lab.read('change');
+    await lab.read('again');
+    assert.deepEqual(lab.deleted, [UDP]);
+    assert.ok(lab.lines.some(({ msg }) => /because it began before the change/.test(String(msg))));
+  });
+
   it('says what it has deleted, also if the reading fails then', async () => {
     const flows = async (_: unknown, take: (flow: Flow) => void, afterPart: () => void) => {
       take(UDP);
