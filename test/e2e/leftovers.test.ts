@@ -32,6 +32,7 @@ describe('rules of another agent in a chain of the same name', () => {
       await agent.stop();
       assert.match(agent.log(), /: removed \d+ rules.*\n$/);
       assert.equal(await listed(), '');
+      assert.doesNotMatch(await node.nft('list tables'), /ip-masq-agent/);
     });
   }
 });
