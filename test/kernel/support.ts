@@ -34,22 +34,7 @@ export const DEFAULTS: RuleOptions = { chain: CHAIN, randomFully: true, toPorts:
 /** The families as nft(8) names them; the tools of iptables begin so too. */
 export const IP = { IPv4: 'ip', IPv6: 'ip6' } as const;
 
-export interface Lab extends AsyncDisposable {
-  readonly box: Box;
-  readonly host: Host;
-  /** Every command that the dataplane has run, in order. */
-  readonly commands: readonly string[];
-  readonly dataplane: Dataplane;
-  readonly mode: IptablesMode;
-  readonly family: Family;
-  /** Runs iptables or ip6tables of the mode, which must succeed; returns its output. */
-  iptables(...args: string[]): Promise<string>;
-  /** Feeds lines of `nat` to iptables-restore. */
-  restore(...lines: string[]): Promise<void>;
-  /** Observes, plans and applies; the plan, or undefined where nothing differed. */
-  sync(policy: Policy): Promise<Plan | undefined>;
-  remove(): Promise<Plan | undefined>;
-}
+export type Lab = Awaited<ReturnType<typeof createLab>>;
 
 /** Each family in a namespace of another kind. */
 export const FAMILY_KINDS = FAMILIES.map((family, index) => ({ family, kind: kindOf(index) }));
@@ -79,7 +64,7 @@ export const createLab = (
   mode: IptablesMode,
   family: Family,
   options: Partial<RuleOptions> = {},
-): Promise<Lab> =>
+) =>
   owning(async (stack) => {
     const box = stack.use(await createBox(kind));
     const { netlink } = stack.use(await hostNetlink(box));
@@ -89,16 +74,19 @@ export const createLab = (
     return {
       box,
       host,
+      /** Every command that the dataplane has run, in order. */
       commands,
       dataplane,
       mode,
       family,
-      iptables: (...args) => succeed(box.run(command, ['-t', 'nat', ...args])),
-      restore: async (...lines) => {
+      /** Runs iptables or ip6tables of the mode, which must succeed; returns its output. */
+      iptables: (...args: readonly string[]) => succeed(box.run(command, ['-t', 'nat', ...args])),
+      /** Feeds lines of `nat` to iptables-restore. */
+      restore: async (...lines: readonly string[]) => {
         const input = ['*nat', ...lines, 'COMMIT', ''].join('\n');
         await succeed(box.run(`${command}-restore`, ['--noflush'], { input }));
       },
-      sync: (policy) => syncOnce(dataplane, policy),
+      sync: (policy: Policy) => syncOnce(dataplane, policy),
       remove: async () => {
         const plan = (await dataplane.observe(family)).planRemoval();
         await plan?.apply();
@@ -107,24 +95,9 @@ export const createLab = (
     };
   });
 
-export interface NftablesLab extends AsyncDisposable {
-  readonly box: Box;
-  readonly dataplane: Dataplane;
-  /** Every command that the dataplane has run, in order. */
-  readonly commands: readonly string[];
-  /** Another dataplane, which remembers nothing. */
-  open(options: Partial<RuleOptions>): Dataplane;
-  /** Runs a script of sh, or of nft, which must succeed; returns its output. */
-  sh(script: string): Promise<string>;
-  nft(script: string): Promise<string>;
-  /** Observes, plans and applies; the plan, or undefined where nothing differed. */
-  sync(policy: Policy): Promise<Plan | undefined>;
-}
+export type NftablesLab = Awaited<ReturnType<typeof createNftablesLab>>;
 
-export const createNftablesLab = (
-  kind: BoxKind = kindOf(0),
-  options: Partial<RuleOptions> = {},
-): Promise<NftablesLab> =>
+export const createNftablesLab = (kind: BoxKind = kindOf(0), options: Partial<RuleOptions> = {}) =>
   owning(async (stack) => {
     const box = stack.use(await createBox(kind));
     const { netlink } = stack.use(await hostNetlink(box));
@@ -134,11 +107,14 @@ export const createNftablesLab = (
     return {
       box,
       dataplane,
+      /** Every command that the dataplane has run, in order. */
       commands,
+      /** Another dataplane, which remembers nothing. */
       open,
-      sh: (script) => succeed(box.run('sh', ['-ec', script])),
-      nft: (script) => succeed(box.run('nft', ['-f', '-'], { input: `${script}\n` })),
-      sync: (policy) => syncOnce(dataplane, policy),
+      /** Runs a script of sh, or of nft, which must succeed; returns its output. */
+      sh: (script: string) => succeed(box.run('sh', ['-ec', script])),
+      nft: (script: string) => succeed(box.run('nft', ['-f', '-'], { input: `${script}\n` })),
+      sync: (policy: Policy) => syncOnce(dataplane, policy),
     };
   });
 

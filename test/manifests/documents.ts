@@ -31,7 +31,6 @@ interface PodSpec {
   };
   readonly containers: readonly Container[];
   readonly initContainers?: readonly Container[];
-  readonly volumes: readonly Volume[];
 }
 
 export interface Container {
@@ -41,85 +40,22 @@ export interface Container {
   readonly resources?: unknown;
 }
 
-interface Volume {
-  readonly name: string;
-  readonly projected?: { readonly defaultMode?: number; readonly sources: readonly ProjectedSource[] };
-}
-
-interface ProjectedSource {
-  readonly configMap?: {
-    readonly name: string;
-    readonly optional?: boolean;
-    readonly items: readonly { readonly key: string; readonly path: string; readonly mode?: number }[];
-  };
-}
-
-interface PodMonitor {
-  readonly kind: 'PodMonitor';
-  readonly metadata: Metadata;
-  readonly spec: {
-    readonly selector: {
-      readonly matchLabels?: Readonly<Record<string, string>>;
-      readonly matchExpressions: readonly { readonly key: string; readonly values: readonly string[] }[];
-    };
-    readonly podMetricsEndpoints: readonly { readonly port: string }[];
-  };
-}
-
-interface PrometheusRule {
-  readonly kind: 'PrometheusRule';
-  readonly metadata: Metadata;
-}
-
-interface ServiceAccount {
-  readonly kind: 'ServiceAccount';
-  readonly metadata: Metadata;
-  readonly automountServiceAccountToken?: boolean;
-}
-
-interface ClusterRole {
-  readonly kind: 'ClusterRole';
-  readonly metadata: Metadata;
-  readonly rules: readonly unknown[];
-}
-
-interface ClusterRoleBinding {
-  readonly kind: 'ClusterRoleBinding';
-  readonly metadata: Metadata;
-  readonly roleRef: { readonly name: string };
-  readonly subjects: readonly { readonly name: string; readonly namespace: string }[];
-}
-
-interface AdmissionPolicy {
-  readonly kind: 'ValidatingAdmissionPolicy' | 'ValidatingAdmissionPolicyBinding';
-  readonly metadata: Metadata;
-}
+/** Of these only the metadata is looked at. */
+type Other<Kind> = Kind extends string ? { readonly kind: Kind; readonly metadata: Metadata } : never;
 
 /** Of node-readiness-controller. */
 interface NodeReadinessRule {
   readonly kind: 'NodeReadinessRule';
   readonly metadata: Metadata;
-  readonly spec: {
-    readonly enforcementMode: string;
-    readonly conditions: readonly { readonly type: string; readonly requiredStatus: string }[];
-    readonly taint: { readonly key: string; readonly value: string; readonly effect: string };
-    readonly nodeSelector: {
-      readonly matchLabels: Readonly<Record<string, string>>;
-      readonly matchExpressions: readonly unknown[];
-    };
-  };
+  readonly spec: { readonly taint: { readonly key: string } };
 }
 
 export type KubernetesObject =
-  | AdmissionPolicy
-  | ClusterRole
-  | ClusterRoleBinding
   | ConfigMap
   | DaemonSet
   | NodeReadinessRule
-  | PodMonitor
-  | PrometheusRule
-  | ServiceAccount;
+  | Other<'ClusterRole' | 'ClusterRoleBinding' | 'PodMonitor' | 'PrometheusRule' | 'ServiceAccount'>
+  | Other<'ValidatingAdmissionPolicy' | 'ValidatingAdmissionPolicyBinding'>;
 
 /** The objects of one kind. */
 export function ofKind<Kind extends KubernetesObject['kind']>(

@@ -8,7 +8,7 @@ import { compilePolicy } from '../../lib/policy/policy.ts';
 import { DEFAULTS, FAMILIES } from '../kernel/support.ts';
 import { createBox } from '../lab/box.ts';
 import { startHost } from '../lab/host.ts';
-import { createNetwork, type Network } from '../lab/network.ts';
+import { createNetwork } from '../lab/network.ts';
 import { owning } from '../lab/owning.ts';
 import { IS_ROOT } from '../lab/user.ts';
 import { mergedOf } from '../unit/config/support.ts';
@@ -56,16 +56,7 @@ async function whyNoLab(): Promise<string | false> {
 }
 
 /** A pod, a node with one dataplane, and an outside that sees where packets come from. */
-export interface PacketLab extends AsyncDisposable {
-  readonly network: Network;
-  readonly host: Host;
-  readonly dataplane: Dataplane;
-}
-
-export const createPacketLab = (
-  kind: DataplaneKind,
-  options: Partial<RuleOptions> = {},
-): Promise<PacketLab> =>
+export const createPacketLab = (kind: DataplaneKind, options: Partial<RuleOptions> = {}) =>
   owning(async (stack) => {
     const node = stack.use(await createBox());
     const network = stack.use(await createNetwork(node));
@@ -73,6 +64,8 @@ export const createPacketLab = (
     const dataplane = await openDataplane(kind, host, options);
     return { network, host, dataplane };
   });
+
+export type PacketLab = Awaited<ReturnType<typeof createPacketLab>>;
 
 export function openDataplane(
   kind: DataplaneKind,
