@@ -6,7 +6,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { shareOf } from '../../lib/agent/rollout.ts';
 import { configHash } from '../../lib/config/config-hash.ts';
 import type { AgentState } from '../../lib/status/status-json.ts';
-import type { ProjectedVolume } from '../lab/volume.ts';
 import { mergedOf } from '../unit/config/support.ts';
 import {
   answers,
@@ -40,19 +39,10 @@ function middleName(): string {
 
 const NAME = middleName();
 
-interface Waves extends NodeLab {
-  readonly agentArgs: readonly string[];
-  readonly files: ProjectedVolume;
-  /** Starts an agent with this window, and waits for its server. */
-  begin(window: string, ...args: readonly string[]): Promise<RunningAgent>;
-  edit(text: string): Promise<void>;
-  /** The ranges of the config that the kernel holds. */
-  held(): Promise<string>;
-  state(): Promise<AgentState>;
-}
+type Waves = Awaited<ReturnType<typeof waves>>;
 
 /** A node whose agent has applied A, and runs. */
-async function waves(clock?: string): Promise<Waves> {
+async function waves(clock?: string) {
   const node = await faultyNode(
     `export NODE_NAME=${NAME} NODE_OPTIONS=${clock === undefined ? '' : '--import=$DIR/clock.mjs'}; exec $AGENT "$@"`,
   );
@@ -66,17 +56,19 @@ async function waves(clock?: string): Promise<Waves> {
   return {
     ...node,
     agentArgs,
-    files,
-    async begin(window, ...args) {
+    /** Starts an agent with this window, and waits for its server. */
+    async begin(window: string, ...args: readonly string[]) {
       const agent = node.start(...agentArgs, `--rollout-window=${window}`, ...args);
       await agent.logged(/metrics, probes and status on/);
       return agent;
     },
-    edit: async (text) => {
+    edit: async (text: string) => {
       await files.swap({ 'ip-masq-a': text });
     },
+    /** The ranges of the config that the kernel holds. */
     held: async () => (await node.nft('list ruleset')).match(/10\.[1-9]\.0\.0\/16/)?.[0] ?? 'nothing',
-    state: async () => JSON.parse((await node.box.run(BINARY, ['status', '--output=json'])).stdout),
+    state: async (): Promise<AgentState> =>
+      JSON.parse((await node.box.run(BINARY, ['status', '--output=json'])).stdout),
   };
 }
 

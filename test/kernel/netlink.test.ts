@@ -8,29 +8,18 @@ import { addElements, type ChainName, type SetName } from '../../lib/netlink/cha
 import { NetlinkError } from '../../lib/netlink/error.ts';
 import type { KnownExpression } from '../../lib/netlink/expressions.ts';
 import type { TableChange } from '../../lib/netlink/watch.ts';
-import { type Box, createBox } from '../lab/box.ts';
+import { type BoxKind, createBox } from '../lab/box.ts';
 import { type Netlink, openNetlink } from '../lab/netlink.ts';
 import { succeed } from '../lab/run.ts';
 import { rangeFrom } from '../unit/cidr/support.ts';
-import { type BOX_KINDS, FAMILY_KINDS, type Family, IP } from './support.ts';
+import { FAMILY_KINDS, type Family, IP } from './support.ts';
 
 const LIB = new URL('../../lib/netlink/', import.meta.url);
 
-interface NetlinkLab extends AsyncDisposable {
-  readonly box: Box;
-  readonly netlink: Netlink;
-  readonly set: SetName;
-  nft(script: string): Promise<void>;
-  /** The ranges of the set, as nft lists them. */
-  listed(): Promise<readonly string[]>;
-  /** The ranges of the set, as netlink reads them. */
-  read(): Promise<readonly string[]>;
-}
-
 /** A box with an empty interval set. */
-async function createLab(kind: (typeof BOX_KINDS)[number], family: Family): Promise<NetlinkLab> {
+async function createLab(kind: BoxKind, family: Family) {
   const box = await createBox(kind);
-  const set = { family, table: 't', set: 's' };
+  const set: SetName = { family, table: 't', set: 's' };
   const nft = async (input: string) => {
     await succeed(box.run('nft', ['-f', '-'], { input }));
   };
@@ -42,12 +31,14 @@ async function createLab(kind: (typeof BOX_KINDS)[number], family: Family): Prom
     netlink,
     set,
     nft,
-    async listed() {
+    /** The ranges of the set, as nft lists them. */
+    async listed(): Promise<readonly string[]> {
       const json = await succeed(box.run('nft', ['-j', 'list', 'set', IP[family], 't', 's']));
       const found = JSON.parse(json).nftables.find((one: object) => 'set' in one);
       const ranges = (found.set.elem ?? []).map((one: ListedElement) => rangeOfElement(one));
       return ranges.map((range: Range) => formatRange(family, range));
     },
+    /** The ranges of the set, as netlink reads them. */
     async read() {
       const elements = await netlink.elements(set);
       return elements?.ranges.map((range) => formatRange(family, range)) ?? [];

@@ -1,6 +1,7 @@
 import { type Box, createNeighbour, type HeldBox } from './box.ts';
 import { HAS_IPV6 } from './ipv6.ts';
 import { owning } from './owning.ts';
+import { ip } from './pod-links.ts';
 import { succeed } from './run.ts';
 import { type Seen, type Sender, startWitness, type Witness } from './volley.ts';
 
@@ -62,18 +63,20 @@ async function setUpLinks(
   prefixes: readonly string[],
 ): Promise<void> {
   for (const box of [node, pod, outside]) await prepare(box);
-  await ip(node, [
+  await ip(
+    node,
     `link add pod0 type veth peer name eth0 netns ${pod.pid}`,
     `link add uplink0 type veth peer name eth0 netns ${outside.pid}`,
     ...addresses('pod0', [`${GATEWAY.IPv4}/24`, `${GATEWAY.IPv6}/64`]),
     ...addresses('uplink0', [`${NODE.IPv4}/24`, `${NODE.IPv6}/64`]),
     ...defaultRoutes(OUTSIDE),
-  ]);
-  await ip(pod, [...addresses('eth0', [`${POD.IPv4}/24`, `${POD.IPv6}/64`]), ...defaultRoutes(GATEWAY)]);
-  await ip(outside, [
+  );
+  await ip(pod, ...addresses('eth0', [`${POD.IPv4}/24`, `${POD.IPv6}/64`]), ...defaultRoutes(GATEWAY));
+  await ip(
+    outside,
     ...addresses('eth0', [`${OUTSIDE.IPv4}/24`, `${OUTSIDE.IPv6}/64`]),
     ...answerOn(prefixes),
-  ]);
+  );
 }
 
 /**
@@ -119,13 +122,5 @@ async function sysctl(box: Box, value: string, names: readonly string[]): Promis
       names.filter((name) => HAS_IPV6 || name.startsWith('ipv4/')).map((name) => `/proc/sys/net/${name}`),
       { input: value },
     ),
-  );
-}
-
-async function ip(box: Box, commands: readonly string[]): Promise<void> {
-  // Addresses of IPv6 have colons.
-  const possible = commands.filter((command) => HAS_IPV6 || !command.includes(':'));
-  await succeed(
-    box.run('ip', ['-batch', '-'], { input: possible.map((command) => `${command}\n`).join('') }),
   );
 }

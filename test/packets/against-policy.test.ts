@@ -5,7 +5,7 @@ import type { Flow } from '../../lib/netlink/conntrack.ts';
 import { createNode, eventually, inside, type NodeLab, SERVED } from '../e2e/support.ts';
 import { createNeighbour } from '../lab/box.ts';
 import { startTracker } from '../lab/helpers.ts';
-import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { owning } from '../lab/owning.ts';
 import { ip } from '../lab/pod-links.ts';
 import { succeed } from '../lab/run.ts';
@@ -102,18 +102,9 @@ const KUBE_PROXY_IPVS: Foreign = {
 
 const NO_IPVS = existsSync('/proc/sys/net/ipv4/vs') ? false : 'this kernel has no ip_vs';
 
-interface Lab extends AsyncDisposable {
-  readonly network: Network;
-  readonly node: NodeLab;
-  /** The source that a packet to the destination has outside, from the pod or from a container of Docker. */
-  seen(destination: string, from?: 'container'): Promise<string>;
-  write(rules: Foreign): Promise<void>;
-  undo(rules: Foreign): Promise<void>;
-  /** Forgets all connections. */
-  forget(): Promise<void>;
-}
+type Lab = Awaited<ReturnType<typeof createLab>>;
 
-const createLab = (): Promise<Lab> =>
+const createLab = () =>
   owning(async (stack) => {
     const node = stack.use(await createNode());
     const network = stack.use(await createNetwork(node.box));
@@ -141,24 +132,21 @@ const createLab = (): Promise<Lab> =>
       if (lines.length > 0) await succeed(node.box.run('iptables-nft-restore', ['--noflush'], { input }));
     };
     await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
-    const forget = async () => {
-      for (const flow of await tracker.ask<readonly Flow[]>({ kind: 'read' }))
-        await tracker.ask({ kind: 'delete', flow });
-    };
     return {
       node,
       network,
-      seen: async (destination, from) => {
+      /** The source that a packet to the destination has outside, from the pod or from a container of Docker. */
+      seen: async (destination: string, from?: 'container') => {
         const sender = from === undefined ? network : container;
         const [seen] = await sender.sourcesSeen([destination]);
         return seen?.address ?? '';
       },
-      async write({ nat, raw, nft }) {
+      async write({ nat, raw, nft }: Foreign) {
         await restore('nat', nat);
         await restore('raw', raw);
         if (nft !== undefined) await node.nft(nft);
       },
-      async undo({ nat, raw, nft }) {
+      async undo({ nat, raw, nft }: Foreign) {
         // A new chain goes last.
         const inverse = (lines: readonly string[] = []) =>
           lines.toReversed().map((line) => line.replace(/^-[AI] /, '-D ').replace(/^-N /, '-X '));
@@ -167,7 +155,11 @@ const createLab = (): Promise<Lab> =>
         const [table] = /(?<=^table )\w+ [\w-]+/.exec(nft ?? '') ?? [];
         if (table !== undefined) await node.nft(`delete table ${table}`);
       },
-      forget,
+      /** Forgets all connections. */
+      async forget() {
+        for (const flow of await tracker.ask<readonly Flow[]>({ kind: 'read' }))
+          await tracker.ask({ kind: 'delete', flow });
+      },
     };
   });
 

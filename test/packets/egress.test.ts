@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createNode, inside, type NodeLab } from '../e2e/support.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
+import { ip } from '../lab/pod-links.ts';
 import { succeed } from '../lab/run.ts';
 import { NO_LAB } from './support.ts';
 
@@ -20,7 +21,8 @@ describe('packets to an address', { skip: NO_LAB }, () => {
     await using network = await createNetwork(node.box);
     await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
     assert.equal((await node.agent('--once', IPTABLES)).code, 0);
-    const settings = [
+    await ip(
+      node.box,
       'link add second0 type veth peer name second1',
       'link set second0 up',
       'link set second1 up',
@@ -29,8 +31,7 @@ describe('packets to an address', { skip: NO_LAB }, () => {
       'rule add fwmark 0x80/0x80 lookup 100',
       'rule add fwmark 0x40000/0xff0000 lookup main',
       'rule add fwmark 0x5 unreachable',
-    ];
-    await succeed(node.box.run('ip', ['-batch', '-'], { input: `${settings.join('\n')}\n` }));
+    );
     assert.equal((await network.sourceSeen(OUTSIDE)).address, NODE.IPv4);
     // A mark that leads to the same link is not told.
     assert.match(

@@ -3,9 +3,9 @@ import { describe, it } from 'node:test';
 import type { Family } from '../../lib/cidr/address.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { GATEWAY, NODE, POD } from '../lab/network.ts';
-import { succeed } from '../lab/run.ts';
+import { ip } from '../lab/pod-links.ts';
 import { type Seen, startWitness } from '../lab/volley.ts';
-import { configOf, createPacketLab, DATAPLANES, NO_LAB, type PacketLab, sync } from './support.ts';
+import { configOf, createPacketLab, DATAPLANES, NO_LAB, sync } from './support.ts';
 
 const EVERYTHING = configOf(`
 masqueradeCIDRs: [0.0.0.0/0, "::/0"]
@@ -30,7 +30,13 @@ describe('where everything is masqueraded', { concurrency: true, skip: NO_LAB },
     it(`traffic to the node's own addresses keeps its source: ${kind.name}`, async () => {
       await using lab = await createPacketLab(kind);
       const { node, pod } = lab.network;
-      await addOwnAddresses(lab);
+      await ip(
+        node,
+        `address add ${EXTRA.IPv4}/32 dev lo`,
+        `address add ${EXTRA.IPv6}/128 dev lo`,
+        `route add local ${RANGE.IPv4.prefix} dev lo`,
+        `route add local ${RANGE.IPv6.prefix} dev lo`,
+      );
       await sync(lab.dataplane, EVERYTHING);
       await using witness = await startWitness(node);
       await using fromPod = await witness.openSender(pod);
@@ -67,14 +73,4 @@ describe('where everything is masqueraded', { concurrency: true, skip: NO_LAB },
 
 function ownAddresses(family: Family): readonly string[] {
   return [GATEWAY[family], NODE[family], EXTRA[family], RANGE[family].address];
-}
-
-async function addOwnAddresses({ network }: PacketLab): Promise<void> {
-  const commands = [
-    `address add ${EXTRA.IPv4}/32 dev lo`,
-    `address add ${EXTRA.IPv6}/128 dev lo`,
-    `route add local ${RANGE.IPv4.prefix} dev lo`,
-    `route add local ${RANGE.IPv6.prefix} dev lo`,
-  ];
-  await succeed(network.node.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
 }

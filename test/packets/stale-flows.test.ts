@@ -3,10 +3,10 @@ import { describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { METRIC_PREFIX } from '../../lib/status/metrics.ts';
 import { answers, createNode, eventually, type NodeLab, type RunningAgent, SERVED } from '../e2e/support.ts';
-import { createNetwork, type Network, NODE, POD } from '../lab/network.ts';
+import { createNetwork, NODE, POD } from '../lab/network.ts';
 import { owning } from '../lab/owning.ts';
 import { ip } from '../lab/pod-links.ts';
-import { type Streams, startStreams } from '../lab/stream.ts';
+import { startStreams } from '../lab/stream.ts';
 import { BACKENDS, NO_LAB } from './support.ts';
 
 const OUTSIDE = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
@@ -124,17 +124,7 @@ describe('flows that began before the rules', { concurrency: true, skip: NO_LAB 
   });
 });
 
-interface Lab extends AsyncDisposable {
-  readonly node: NodeLab;
-  readonly network: Network;
-  readonly streams: Streams;
-  /** Begins flows of UDP and TCP, from the pod and from the node, to all kinds of destinations. */
-  beginFlows(): Promise<void>;
-  /** The sources of the UDP flows that go on: to outside and to inside. */
-  sources(): Promise<readonly string[]>;
-}
-
-const createLab = (): Promise<Lab> =>
+const createLab = () =>
   owning(async (stack) => {
     const node = stack.use(await createNode());
     const network = stack.use(await createNetwork(node.box));
@@ -159,6 +149,7 @@ const createLab = (): Promise<Lab> =>
       node,
       network,
       streams,
+      /** Begins flows of UDP and TCP, from the pod and from the node, to all kinds of destinations. */
       beginFlows: async () => {
         assert.deepEqual(await udp(), [POD.IPv4, POD.IPv6, POD.IPv4, POD.IPv6]);
         await streams.advance([OUTSIDE.IPv4]);
@@ -169,6 +160,7 @@ const createLab = (): Promise<Lab> =>
           await fromNode.sourcesSeen([OUTSIDE[family], INSIDE[family]], { source });
         }
       },
+      /** The sources of the UDP flows that go on: to outside and to inside. */
       sources: udp,
     };
   });

@@ -6,7 +6,7 @@ import { createNode, inside } from '../e2e/support.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { startTracker } from '../lab/helpers.ts';
 import { createNetwork, GATEWAY, NODE, OUTSIDE, POD } from '../lab/network.ts';
-import { succeed } from '../lab/run.ts';
+import { ip } from '../lab/pod-links.ts';
 import { NO_LAB } from './support.ts';
 
 const DESTINATION = { IPv4: '203.0.113.9', IPv6: '2606:4700::1' } as const;
@@ -92,14 +92,14 @@ describe('a tunnel without an address, to which a mark leads packets', { skip: N
     await using node = await createNode();
     await using network = await createNetwork(node.box);
     await using tracker = await startTracker(node.box);
-    const settings = [
+    await ip(
+      node.box,
       'link add mesh0 type veth peer name mesh1',
       'link set mesh0 up',
       'link set mesh1 up',
       'route add default dev mesh0 table 180',
       'rule add fwmark 0x20/0x20 lookup 180',
-    ];
-    await succeed(node.box.run('ip', ['-batch', '-'], { input: `${settings.join('\n')}\n` }));
+    );
     await node.volume({ 'ip-masq-x': inside('10.0.0.0/8') });
     const agent = node.start('--backend=nftables');
     await agent.logged(
@@ -124,16 +124,19 @@ describe('a tunnel without an address, to which a mark leads packets', { skip: N
       await found(),
       /^uplink-address .*a masqueraded packet leaves by mesh0 \(routing table 180\) with [\d.]+ of another link.*\n.*masqueradeFromCIDRs/m,
     );
-    await node.run('ip', ...'route replace 198.18.0.0/15 dev mesh0 table 180'.split(' '));
-    await node.run('ip', ...'route replace 10.9.0.0/16 dev mesh0 table 181'.split(' '));
-    await node.run('ip', ...'route del default dev mesh0 table 180'.split(' '));
+    await ip(
+      node.box,
+      'route replace 198.18.0.0/15 dev mesh0 table 180',
+      'route replace 10.9.0.0/16 dev mesh0 table 181',
+      'route del default dev mesh0 table 180',
+    );
     const one = await found();
     assert.match(
       one,
       /^uplink-address .*a masqueraded packet to 198\.18\.0\.0\/15 leaves by mesh0 \(routing table 180\)/m,
     );
     assert.doesNotMatch(one, /10\.9\.0\.0/);
-    await succeed(node.box.run('ip', 'address add 198.51.100.7/24 dev mesh0'.split(' ')));
+    await ip(node.box, 'address add 198.51.100.7/24 dev mesh0');
     assert.doesNotMatch(await found(), /^uplink-address/m);
   });
 });
@@ -145,8 +148,6 @@ describe('masqueraded packets of a node whose address', { concurrency: true, ski
     it(`${name}: ${family}`, { skip: NO_LAB }, async () => {
       await using node = await createNode();
       await using network = await createNetwork(node.box);
-      const ip = (box: typeof node.box, ...lines: readonly string[]) =>
-        succeed(box.run('ip', ['-batch', '-'], { input: lines.map((line) => `${line}\n`).join('') }));
       const cidr = family === 'IPv4' ? `${NODE.IPv4}/24` : `${NODE.IPv6}/64`;
       await ip(node.box, `address del ${cidr} dev uplink0`);
       // The default route is gone with the address of IPv4.
