@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import {
   answers,
   createNode,
@@ -11,11 +10,11 @@ import {
   inside,
   jsonLines,
   type NodeLab,
+  REFUSE,
   type RunningAgent,
   SERVED,
 } from './support.ts';
 
-const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 const [NETFILTER, EPERM] = [12, 1];
 
 const KUBE_PROXY = 'add table ip kube-proxy; add table ip6 kube-proxy';

@@ -4,12 +4,9 @@ import { writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { memoryCgroup, whyNoMemoryCgroup } from '../lab/cgroups.ts';
 import { setInUse, unnumbered } from '../lab/own-sets.ts';
-import { answers, createNode, eventually, faultyNode, inside, SERVED } from './support.ts';
-
-const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
+import { answers, createNode, eventually, faultyNode, inside, REFUSE, SERVED } from './support.ts';
 
 /** Protocols of netlink. */
 const [ROUTE, NETFILTER] = [0, 12];

@@ -12,10 +12,10 @@ import {
   faultyNode,
   holdLock,
   type NodeLab,
+  REFUSE,
   SERVED,
 } from './support.ts';
 
-const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 const VALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.0/16]\n' };
 const INVALID = { 'ip-masq-a': 'nonMasqueradeCIDRs: [10.1.0.1/16]\n' };
 const BACKENDS = ['iptables', 'nftables'] as const;

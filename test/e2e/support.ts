@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { BINARY } from '../lab/binary.ts';
 import { type Box, createBox } from '../lab/box.ts';
 import type { MemoryCgroup } from '../lab/cgroups.ts';
@@ -12,6 +13,9 @@ import { type RunResult, run } from '../lab/run.ts';
 import { type Files, ProjectedVolume, temporaryDirectory } from '../lab/volume.ts';
 
 export { BINARY };
+
+/** Runs a program without some of what it asks of the kernel; its head says how. */
+export const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
 
 /** For NodeLab.fetch. */
 export const SERVED = '--metrics-bind-address=127.0.0.1:9614';

@@ -4,10 +4,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { BINARY, createNode, eventually } from './support.ts';
-
-const REFUSE = fileURLToPath(new URL('../lab/refuse.pl', import.meta.url));
+import { BINARY, createNode, eventually, REFUSE } from './support.ts';
 
 /** A tool that tells its version, and otherwise starts another program and waits for it for ever. */
 const STUCK = `#!/bin/sh

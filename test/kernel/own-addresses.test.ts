@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type BoxKind, createBox } from '../lab/box.ts';
+import { ip } from '../lab/pod-links.ts';
 import { succeed } from '../lab/run.ts';
 import { BOX_KINDS } from './support.ts';
 
@@ -47,7 +48,7 @@ async function nodeWith(kind: BoxKind, commands: readonly string[], asked: reado
   // The search for a duplicate of an address (RFC 4862) lasts longer than the test.
   const settings = ['dad_transmits=1000', 'optimistic_dad=1'].map((one) => `net.ipv6.conf.default.${one}`);
   await succeed(box.run('sysctl', ['-qw', ...settings]));
-  await succeed(box.run('ip', ['-batch', '-'], { input: `${commands.join('\n')}\n` }));
+  await ip(box, ...commands);
   const args = ['--input-type=module', '--eval', SCRIPT, ...asked];
   const { list, ranks, own } = JSON.parse(await succeed(box.run(process.execPath, args)));
   const ranked = list.map((text: string, index: number) => [text, ranks[index]]);

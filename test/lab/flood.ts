@@ -4,15 +4,6 @@ import { fileURLToPath } from 'node:url';
 import type { Network } from './network.ts';
 import { succeed } from './run.ts';
 
-/** How many packets arrived, by `DESTINATION SOURCE`. */
-type Arrivals = ReadonlyMap<string, number>;
-
-/** Packets of the pod that never stop. */
-export interface Flood extends AsyncDisposable {
-  /** Ends the flood. */
-  arrivals(): Promise<Arrivals>;
-}
-
 /** The discard protocol. */
 const PORT = 9;
 const POLL_MS = 10;
@@ -35,8 +26,8 @@ const COUNTER = `
   }
 `;
 
-/** Packets have arrived at each destination when it resolves. */
-export async function startFlood({ node, pod }: Network, destinations: readonly string[]): Promise<Flood> {
+/** Packets of the pod that never stop; they have arrived at each destination when it resolves. */
+export async function startFlood({ node, pod }: Network, destinations: readonly string[]) {
   const nft = (...args: readonly string[]) => succeed(node.run('nft', args));
   await succeed(node.run('nft', ['-f', '-'], { input: COUNTER }));
   const script = fileURLToPath(new URL('flood.pl', import.meta.url));
@@ -58,7 +49,8 @@ export async function startFlood({ node, pod }: Network, destinations: readonly 
   };
   while ((await arrivals()).size < destinations.length) await delay(POLL_MS);
   return {
-    async arrivals() {
+    /** Ends the flood; how many packets arrived, by `DESTINATION SOURCE`. */
+    async arrivals(): Promise<ReadonlyMap<string, number>> {
       await stop();
       return await arrivals();
     },

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { createNode, eventually, jsonLines, SERVED } from '../e2e/support.ts';
 import { FAMILIES } from '../kernel/support.ts';
 import { createNetwork, NODE, POD } from '../lab/network.ts';
+import { ip } from '../lab/pod-links.ts';
 import { succeed } from '../lab/run.ts';
 import { DATAPLANES, NO_LAB } from './support.ts';
 
@@ -27,15 +28,17 @@ const AFTER = `${BEFORE}masqueradeAddresses:
 it('packets leave with an address as long as its link has a carrier', { skip: NO_LAB }, async () => {
   await using node = await createNode();
   await using network = await createNetwork(node.box);
-  const ip = (...args: string[]) => succeed(node.box.run('ip', args));
-  await ip('link', 'add', 'extra0', 'type', 'veth', 'peer', 'name', 'extra1');
+  await ip(node.box, 'link add extra0 type veth peer name extra1');
   // With IPv6, its link-local address would come and go with the carrier.
   for (const link of ['extra0', 'extra1'])
     await succeed(node.box.run('tee', [`/proc/sys/net/ipv6/conf/${link}/disable_ipv6`], { input: '1' }));
-  await ip('link', 'set', 'extra0', 'up');
-  await ip('address', 'add', `${SECOND.IPv4}/32`, 'dev', 'extra0');
-  // Lower, but deprecated: as long as there is another one, nothing leaves with it.
-  await ip('address', 'add', `${LOWER.IPv4}/32`, 'dev', 'extra0', 'preferred_lft', '0');
+  await ip(
+    node.box,
+    'link set extra0 up',
+    `address add ${SECOND.IPv4}/32 dev extra0`,
+    // Lower, but deprecated: as long as there is another one, nothing leaves with it.
+    `address add ${LOWER.IPv4}/32 dev extra0 preferred_lft 0`,
+  );
   await node.volume({ 'ip-masq-x': AFTER });
   // Only an event can bring a change in time.
   node.start('--enable-ipv6', SERVED, '--backend=nftables', '--resync-interval=1h');
@@ -55,7 +58,7 @@ it('packets leave with an address as long as its link has a carrier', { skip: NO
     ['down', NODE.IPv4],
     ['up', SECOND.IPv4],
   ] as const) {
-    await ip('link', 'set', 'extra1', state);
+    await ip(node.box, `link set extra1 ${state}`);
     await arrivesFrom(address);
   }
 });
@@ -68,18 +71,11 @@ describe("packets leave with the node's address in a range", { concurrency: true
     it(`before, during and after changes: ${[name, ...ports].join(' ')}`, async () => {
       await using node = await createNode();
       await using network = await createNetwork(node.box);
-      const ip = (...args: string[]) => succeed(node.box.run('ip', args));
       const change = async (what: 'add' | 'del', all: Readonly<Record<'IPv4' | 'IPv6', string>>) => {
         // By itself, the kernel never chooses a deprecated address.
-        for (const family of FAMILIES)
-          await ip(
-            'address',
-            what,
-            `${all[family]}/${MASK[family]}`,
-            'dev',
-            'uplink0',
-            ...(what === 'add' ? ['preferred_lft', '0'] : []),
-          );
+        const lifetime = what === 'add' ? 'preferred_lft 0' : '';
+        const addresses = FAMILIES.map((family) => `${all[family]}/${MASK[family]} dev uplink0`);
+        await ip(node.box, ...addresses.map((one) => `address ${what} ${one} ${lifetime}`));
       };
       const sources = async (destinations: Readonly<Record<'IPv4' | 'IPv6', string>>) =>
         (await network.sourcesSeen(FAMILIES.map((family) => destinations[family]))).map(
