@@ -123,14 +123,14 @@ for (const { family, kind } of FAMILY_KINDS) {
       }
     });
 
+    const sources = ['masqueraded-from', 'not-masqueraded-from'].map((set) => {
+      const list = set === 'masqueraded-from' ? 'masqueradeFromCIDRs' : 'nonMasqueradeFromCIDRs';
+      const config = { nonMasqueradeCIDRs: [one], [list]: [one] };
+      return { set, policy: policyOf(family, { 'ip-masq-a': JSON.stringify(config) }) };
+    });
     it('is right after others have changed a set of ranges that packets come from', async () => {
       await using node = await lab();
-      for (const [edit, [list, set]] of combined(edits, [
-        ['masqueradeFromCIDRs', 'masqueraded-from'],
-        ['nonMasqueradeFromCIDRs', 'not-masqueraded-from'],
-      ] as const)) {
-        const config = { nonMasqueradeCIDRs: [one], [list]: [one] };
-        const policy = policyOf(family, { 'ip-masq-a': JSON.stringify(config) });
+      for (const [edit, { set, policy }] of combined(edits, sources)) {
         await startAnew(node, policy);
         await node.nft(edit(`${table} ${set}`));
         await node.sync(policy);
