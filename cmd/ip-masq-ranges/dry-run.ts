@@ -20,12 +20,10 @@ export function dryRun(objects: Objects, options: Options, flags: RangesFlags): 
   const head = `apiVersion: v1\nkind: ConfigMap\nmetadata: ${JSON.stringify(configMap.metadata)}`;
   const yaml = `${head}\ndata:\n  ${NAME}: |\n${text?.replaceAll(/^(?=.)/gm, '    ')}`;
   print(flags.output === 'json' ? prettyJson(configMap) : yaml);
-  const configs = [objects.own?.data?.[NAME], text].map(
-    (one) => mergedWith(one, objects.others, options).config,
-  );
-  const [before, after] = configs;
+  const written = objects.own?.data?.[NAME];
+  const [before, after] = [written, text].map((one) => mergedWith(one, objects.others, options).config);
   if (before && after)
-    for (const line of configChangeLines(before, after, options.families).lines) printError(line);
+    for (const line of configChangeLines(before, after, options.config.families).lines) printError(line);
   else printError('cannot tell which verdicts change, because the config files that are there have errors');
   return isWritten(configMap, objects.own) ? EXIT.ok : EXIT.different;
 }

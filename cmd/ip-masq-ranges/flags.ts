@@ -17,8 +17,6 @@ import { flag, type Values } from '../ip-masq-agent/flag-table.ts';
 import { FLAGS as AGENT_FLAGS } from '../ip-masq-agent/flags.ts';
 
 const TELLER_NAMES = Object.keys(TELLERS) as (keyof typeof TELLERS)[];
-const DEFAULT_WITHIN = UNROUTED_RANGES.map(({ prefix }) => prefix.text).join();
-const DEFAULT_MAPS = 'ip-masq-operator,ip-masq-cloud';
 
 const HELP = {
   read: 'where to read ranges. kubeadm: podSubnet in the ConfigMap kube-system/kubeadm-config. flannel: the networks in kube-flannel/kube-flannel-cfg. calico: IPPools. nodes: podCIDRs of Nodes. What is not there is skipped',
@@ -38,11 +36,11 @@ export const OWN_FLAGS = {
   read: flag(someOf(TELLER_NAMES), TELLER_NAMES.join(), HELP.read),
   'node-addresses': flag(boolean, 'false', 'also list the InternalIPs of Nodes. This needs nodes in --read'),
   'static-ranges': flag(cidrList, '', 'CIDRs that are always in the list. --within does not bound them'),
-  within: flag(cidrList, DEFAULT_WITHIN, HELP.within),
+  within: flag(cidrList, UNROUTED_RANGES.map(({ prefix }) => prefix.text).join(), HELP.within),
   grace: flag(grace, '30m', 'how long a range stays in the list after its last use'),
   'most-removed': flag(count, '50', HELP.mostRemoved),
   first: flag(choice('beside', 'rfc1918'), 'beside', HELP.first),
-  'config-maps': flag(names, DEFAULT_MAPS, HELP.maps),
+  'config-maps': flag(names, 'ip-masq-operator,ip-masq-cloud', HELP.maps),
   namespace: flag(anyText('NAME'), 'kube-system', 'the namespace of all these ConfigMaps'),
   'dry-run': flag(boolean, 'false', 'print the ConfigMap and which verdicts would change, and write nothing'),
   output: flag(choice('yaml', 'json'), 'yaml', 'format of the ConfigMap that --dry-run prints', 'o'),

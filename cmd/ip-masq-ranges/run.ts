@@ -13,16 +13,13 @@ import { type Routes, reply, serve } from '../../lib/status/server.ts';
 import { buildInfo } from '../ip-masq-agent/build-info.ts';
 import { logOf } from '../ip-masq-agent/daemon.ts';
 import { EXIT } from '../ip-masq-agent/exit.ts';
-import { configOptions, keptFamilies } from '../ip-masq-agent/from-flags.ts';
+import { configOptions } from '../ip-masq-agent/from-flags.ts';
 import { stopSignal } from '../ip-masq-agent/signals.ts';
 import { dryRun } from './dry-run.ts';
 import { exitCode, type RangesFlags } from './flags.ts';
 
 /** The pause between two rounds: Nodes that come by the thousand are a few writes. */
 const PACE_MS = 5_000;
-/** The longest time between two rounds: at the end of a grace nothing else begins one. */
-const RESYNC_MS = 30_000;
-
 /** How long after a signal a request may still end. */
 const STOP_MS = 1_000;
 
@@ -33,7 +30,7 @@ type Sources = ReturnType<typeof sourcesOf>;
 /** Returns the exit code. */
 export async function run(flags: RangesFlags): Promise<number> {
   const { within, grace, 'most-removed': mostRemoved } = flags;
-  const options = { within, grace, mostRemoved, families: keptFamilies(flags), config: configOptions(flags) };
+  const options = { within, grace, mostRemoved, config: configOptions(flags) };
   const api = new Api();
   const tellers = flags.read.map((name) => TELLERS[name]);
   const sources = sourcesOf(api, tellers, flags.namespace, flags['config-maps']);
@@ -77,13 +74,9 @@ async function publish(api: Api, sources: Sources, options: Options, flags: Rang
   await sources.list();
   await publisher.round(objectsOf(sources, flags), options);
   if (flags.once) return exitCode(publisher.state.refusal);
-  let change = Promise.withResolvers<void>();
-  void sources.follow(() => change.resolve());
-  const pause = (ms: number) => delay(ms, undefined, { signal: stopSignal }).catch(() => {});
+  void sources.follow();
   while (!stopSignal.aborted) {
-    await pause(PACE_MS);
-    await Promise.race([change.promise, pause(Math.min(RESYNC_MS, flags.grace / 10))]);
-    change = Promise.withResolvers<void>();
+    await delay(PACE_MS, undefined, { signal: stopSignal }).catch(() => {});
     await publisher.round(objectsOf(sources, flags), options);
   }
   return EXIT.ok;

@@ -1,5 +1,6 @@
 import { IsomorphicFetchHttpLibrary, KubeConfig, RequestContext, Watch } from '@kubernetes/client-node';
 import { errorMessage, SystemError } from '../text/error.ts';
+import type { KubeObject } from './claims.ts';
 
 /** How long the API server has for an answer. */
 const ANSWER_MS = 30_000;
@@ -64,13 +65,13 @@ export class Api {
    *
    * @throws {Error} if it does not begin, or ends otherwise, or if the callback throws
    */
-  async watch(path: string, query: Query, onEvent: (type: string, object: unknown) => void) {
+  async watch(path: string, query: Query, onEvent: (type: string, object: KubeObject) => void) {
     const watch = new Watch(this.#config);
     // Its own 30 s would end a watch of objects that do not change.
     Reflect.set(watch, 'requestTimeoutMs', SILENCE_MS);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     // The client drops what a callback throws.
-    const take = (type: string, object: unknown) => {
+    const take = (type: string, object: KubeObject) => {
       try {
         onEvent(type, object);
       } catch (error) {

@@ -1,4 +1,3 @@
-import { ADDRESS_BITS, familyOf } from '../cidr/address.ts';
 import { MANIFEST_LIMITS } from '../config/limits.ts';
 import { parseDocuments, valueAt } from '../config/yaml.ts';
 import { errorMessage, SystemError } from '../text/error.ts';
@@ -43,21 +42,12 @@ export function nodeClaims({ metadata, spec, status }: KubeObject): readonly Cla
   const about = { by: `Node ${metadata.name}`, node: { name: metadata.name, uid: metadata.uid ?? '' } };
   const internal = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP');
   return [
-    ...(spec?.podCIDRs ?? []).map((text) => ({ text, kind: 'node' as const, ...about })),
-    ...internal.map(({ address }, index) => {
-      return {
-        text: hostPrefix(address),
-        kind: 'address' as const,
-        ...about,
-        isSurplus: index >= MOST_ADDRESSES,
-      };
+    ...(spec?.podCIDRs ?? []).map((text): Claim => ({ text, kind: 'node', ...about })),
+    ...internal.map(({ address }, index): Claim => {
+      const text = `${address}/${address.includes(':') ? 128 : 32}`;
+      return { text, kind: 'address', ...about, isSurplus: index >= MOST_ADDRESSES };
     }),
   ];
-}
-
-function hostPrefix(address: string): string {
-  const family = familyOf(address);
-  return family === undefined ? address : `${address}/${ADDRESS_BITS[family]}`;
 }
 
 /** The range of an IPPool of Calico, also of one that is disabled: pods may still have its addresses. None if it is not for pods. */

@@ -58,7 +58,7 @@ export class Collection<Kept> {
       this.failure = undefined;
     } catch (error) {
       // Without its CRD, a kind has no objects. Any other 404 is of a proxy, or of a CRD that is deleted just now.
-      const mayBeUnknown = path.startsWith('/apis/') && found.size === 0;
+      const mayBeUnknown = path.startsWith('/apis/') && !metadata.continue;
       const isUnknown = mayBeUnknown && error instanceof ApiError && error.status === 404;
       this.failure = isUnknown ? undefined : errorMessage(error);
       if (!isUnknown) return;
@@ -68,13 +68,12 @@ export class Collection<Kept> {
   }
 
   /** Follows the objects until the process ends. */
-  async follow(onChange: () => void): Promise<never> {
+  async follow(): Promise<never> {
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(LONGEST_PAUSE_MS, 2 * pause)) {
       if (this.#version === undefined) await this.list();
-      onChange();
       if (this.#version !== undefined) {
         const begun = performance.now();
-        await this.#watch(this.#version, onChange);
+        await this.#watch(this.#version);
         // A watch that fails at once, each time, must not cost a listing of all Nodes each second.
         if (this.#version !== undefined || performance.now() - begun > LONGEST_PAUSE_MS)
           pause = FIRST_PAUSE_MS;
@@ -84,13 +83,10 @@ export class Collection<Kept> {
     }
   }
 
-  async #watch(resourceVersion: string, onChange: () => void): Promise<void> {
+  async #watch(resourceVersion: string): Promise<void> {
     const query = { ...this.#query, resourceVersion };
     try {
-      await this.#api.watch(this.#listing.path, query, (type, object) => {
-        this.#take(type, object as KubeObject);
-        if (type !== 'BOOKMARK') onChange();
-      });
+      await this.#api.watch(this.#listing.path, query, (...event) => this.#take(...event));
     } catch (error) {
       this.#version = undefined;
       this.failure = errorMessage(error);

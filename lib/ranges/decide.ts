@@ -11,15 +11,13 @@ import { type Claim, MOST_ADDRESSES } from './claims.ts';
 import { type LastUse, timeText } from './last-use.ts';
 
 export interface Options {
-  /** The families for which the agents keep rules: an entry of another one would end them. */
-  readonly families: readonly Family[];
   /** The ranges in which claims must be, but for those of the command line. */
   readonly within: readonly Prefix[];
   /** How long a range stays after its last use, in milliseconds. */
   readonly grace: number;
   /** The most percent of the addresses of a family that may leave the list at once. */
   readonly mostRemoved: number;
-  /** How the agents read config files. */
+  /** How the agents read config files. An entry of a family for which they keep no rules would end them. */
   readonly config: ConfigOptions;
 }
 
@@ -67,10 +65,8 @@ export interface Refusal {
 
 export interface ListPlan {
   readonly entries: readonly ListedRange[];
-  /** What was used when, also if it is not written. */
+  /** What was used when. */
   readonly use: readonly LastUse[];
-  /** What was in the list before, and is not in this one. */
-  readonly removed: readonly Prefix[];
   readonly rejected: readonly Rejected[];
   /** Why the list must not be written. */
   readonly refusal?: Refusal | undefined;
@@ -85,19 +81,19 @@ interface Part {
 
 /** Decides about the list. Whatever objects say, what was used within the grace stays, and nothing is in that is not bounded. */
 export function decide(situation: Situation, options: Options): ListPlan {
+  const { families } = options.config;
   const parts: Part[] = [];
   const rejected: Rejected[] = [];
   for (const claim of situation.claims) {
     const judged = judge(claim, options);
     if (typeof judged === 'string') rejected.push({ claim, why: judged });
-    else if (options.families.includes(judged.family)) parts.push({ ...claim, prefix: judged });
+    else if (families.includes(judged.family)) parts.push({ ...claim, prefix: judged });
   }
-  const lists = options.families.map((family) => listOf(family, parts, situation, options));
+  const lists = families.map((family) => listOf(family, parts, situation, options));
   const entries = lists.flatMap((list) => list.entries);
   const use = lists.flatMap((list) => list.use);
-  const removed = lists.flatMap((list) => prefixesOf(list.removed));
   const kinds = new Set(parts.map(({ kind }) => kind));
-  return { entries, use, removed, rejected, refusal: refusalOf(situation, options, kinds, lists) };
+  return { entries, use, rejected, refusal: refusalOf(situation, options, kinds, lists) };
 }
 
 /** The prefix, or what is wrong with the claim. */
@@ -154,17 +150,18 @@ const FIRST_LIST =
 /** The first reason, in the order in which a person would mend them. */
 function refusalOf(
   { last, hasOtherFiles, accepted }: Situation,
-  { mostRemoved, config: { cidrLimitMax: limit } }: Options,
+  { mostRemoved, config: { families, cidrLimitMax: limit } }: Options,
   kinds: ReadonlySet<Claim['kind'] | undefined>,
   lists: readonly ReturnType<typeof listOf>[],
 ): Refusal | undefined {
   if (!kinds.has('static') && !kinds.has('declared') && !kinds.has('node'))
     return { reason: 'no-ranges', message: NO_RANGES };
-  if (last.length === 0 && !hasOtherFiles && !kinds.has('first'))
-    return { reason: 'first-list', message: FIRST_LIST };
-  const texts = lists.flatMap(({ entries }) => entries.map(({ prefix: { text } }) => text));
-  const size = `the list has ${counted(texts.length, 'CIDR')}, more than ${limit}; name a wider range with --static-ranges`;
-  if (texts.length > limit) return { reason: 'too-many', message: size };
+  // Agents without rules for IPv4 masquerade nothing to RFC 1918.
+  const isFirst = last.length === 0 && !hasOtherFiles && families.includes('IPv4');
+  if (isFirst && !kinds.has('first')) return { reason: 'first-list', message: FIRST_LIST };
+  const count = lists.flatMap(({ entries }) => entries).length;
+  const size = `the list has ${counted(count, 'CIDR')}, more than ${limit}; name a wider range with --static-ranges`;
+  if (count > limit) return { reason: 'too-many', message: size };
   const lost = lists.flatMap(({ before, removed }) => {
     return sizeOf(removed.ranges) * 100n > sizeOf(before.ranges) * BigInt(mostRemoved) ? removed : [];
   });

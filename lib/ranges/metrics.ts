@@ -17,11 +17,9 @@ export function metricsText({ refusal, writes, rejected }: PublisherState, versi
     writes_total: [['', writes]],
     rejected_ranges: [['', rejected]],
   };
-  const names = Object.keys(METRICS) as (keyof typeof METRICS)[];
-  const lines = names.flatMap((suffix) => {
+  const lines = Object.entries(METRICS).flatMap(([suffix, [type, label, help]]) => {
     const name = `ip_masq_ranges_${suffix}`;
-    const [type, label, help] = METRICS[suffix];
-    const samples = values[suffix].map(
+    const samples = values[suffix as keyof typeof METRICS].map(
       ([text, value]) => `${name}${label && `{${label}="${text}"}`} ${Number(value)}`,
     );
     return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...samples];

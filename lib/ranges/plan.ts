@@ -33,11 +33,10 @@ export function planFor(
   now: number,
   options: Options,
 ): ListPlan {
-  const unknown = { entries: [], use: memory, removed: [], rejected: [] };
+  const unknown = { entries: [], use: [], rejected: [] };
   if (failures.length > 0)
     return { ...unknown, refusal: { reason: 'unreadable', message: failures.join('; ') } };
-  const annotations = own?.metadata.annotations ?? {};
-  const written = parseLastUse(annotations[LAST_USE] ?? '');
+  const written = lastUseOf(own);
   // The ConfigMap that this process remembers may have been deleted since, and another owner may have made this one.
   const isOurs = memory.length > 0 && own?.metadata.managedFields?.some(({ manager }) => manager === NAME);
   if (own !== undefined && written === undefined && !isOurs) {
@@ -46,7 +45,7 @@ export function planFor(
   }
   const last = [...memory, ...(written ?? [])];
   const hasOtherFiles = others.some((one) => configFilesOf(one).length > 0);
-  const accepted = annotations[ACCEPT];
+  const accepted = own?.metadata.annotations?.[ACCEPT];
   const decision = decide({ claims, last, now, hasOtherFiles, accepted }, options);
   if (decision.refusal !== undefined) return decision;
   const { problems } = mergedWith(textOf(decision.entries, options), others, options);
@@ -54,6 +53,11 @@ export function planFor(
   if (errors.length === 0) return decision;
   const message = `the list does not fit the other config files: ${truncatedText(errors, 3, formatProblem)}`;
   return { ...decision, refusal: { reason: 'conflict', message } };
+}
+
+/** What the ConfigMap tells of the last use of ranges; undefined if it does not. */
+export function lastUseOf(own: KubeObject | undefined): readonly LastUse[] | undefined {
+  return parseLastUse(own?.metadata.annotations?.[LAST_USE] ?? '');
 }
 
 /** The config file. */

@@ -4,12 +4,13 @@ import { truncated } from '../text/words.ts';
 import type { Api } from './api.ts';
 import { type Options, type Refusal, type Rejected, rejectedText } from './decide.ts';
 import type { LastUse } from './last-use.ts';
-import { configMapOf, editorsOf, isWritten, NAME, type Objects, planFor } from './plan.ts';
+import { configMapOf, editorsOf, isWritten, lastUseOf, NAME, type Objects, planFor } from './plan.ts';
 
 /** What is known between two rounds. */
 export interface PublisherState {
   /** Why nothing is written; undefined if the ConfigMap is as it must be. */
   readonly refusal: Refusal | undefined;
+  /** The last use of ranges as the program last wrote it, or else read it: the ConfigMap may be deleted. */
   readonly use: readonly LastUse[];
   readonly rejected: number;
   readonly writes: number;
@@ -41,18 +42,16 @@ export class Publisher {
 
   /** Decides, and writes what differs. Nothing that the API server says ends it. */
   async round(objects: Objects, options: Options): Promise<void> {
+    const memory = this.state.use.length > 0 ? this.state.use : (lastUseOf(objects.own) ?? []);
     // Unlike Date.now(), it does not jump if somebody sets the clock, which would end a grace.
-    const plan = planFor(objects, this.state.use, performance.timeOrigin + performance.now(), options);
+    const plan = planFor(objects, memory, performance.timeOrigin + performance.now(), options);
     const configMap = configMapOf(plan, this.#namespace, options);
     const isDue = plan.refusal === undefined && !isWritten(configMap, objects.own);
     const refusal = isDue ? await this.#write(configMap) : plan.refusal;
     const hasWritten = isDue && refusal === undefined;
+    const use = refusal === undefined ? plan.use : memory;
     const writes = this.state.writes + Number(hasWritten);
-    // Before the first list there is nothing to remember: that is what tells it.
-    const hasBegun = refusal === undefined || this.state.use.length > 0 || objects.own !== undefined;
-    // What must leave is remembered until it has left: the ConfigMap that also tells it may be deleted.
-    const kept = refusal === undefined ? plan.use : [...plan.use, { at: 0, prefixes: plan.removed }];
-    this.state = { refusal, use: hasBegun ? kept : [], rejected: plan.rejected.length, writes };
+    this.state = { refusal, use, rejected: plan.rejected.length, writes };
     const editors = editorsOf(objects.own).join(', ');
     const message = `put back an edit of ${editors}: only ${NAME} writes this key; change its flags instead`;
     const edits: Told[] = hasWritten && editors !== '' ? [{ reason: 'EditPutBack', message }] : [];

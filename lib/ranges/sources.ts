@@ -36,7 +36,7 @@ export function sourcesOf(
   const all: readonly Collection<unknown>[] = [...claims, own, ...others];
   return {
     list: () => Promise.all(all.map((one) => one.list())),
-    follow: (onChange: () => void) => Promise.all(all.map((one) => one.follow(onChange))),
+    follow: () => Promise.all(all.map((one) => one.follow())),
     objects: (): Objects => ({
       claims: claims.flatMap(({ objects }) => objects.flat()),
       own: own.objects[0],

@@ -80,10 +80,9 @@ describe('planFor', () => {
 });
 
 describe('the ConfigMap', () => {
-  const many = claims('node', Array.from({ length: 65 }, (_, index) => `10.0.${2 * index}.0/24`).join(' '));
-
-  it('is a config file with a comment for each CIDR, and what was used when', () => {
-    const plan = planFor(OBJECTS, uses('7 10.245.0.0/16'), NOW, OPTIONS);
+  it('is a config file with a comment for each CIDR, and the latest use of each', () => {
+    const own = configMap('ip-masq-ranges', {}, { [LAST_USE]: '{"2026-11-29T11:53:00Z":["10.245.0.0/16"]}' });
+    const plan = planFor({ ...OBJECTS, own }, uses('8 10.245.0.0/16'), NOW, OPTIONS);
     const { metadata, data } = configMapOf(plan, 'kube-system', OPTIONS);
     assert.equal(
       data['ip-masq-ranges'],
@@ -96,9 +95,10 @@ describe('the ConfigMap', () => {
   });
 
   it('sets cidrLimit if it needs it', () => {
-    const plan = planFor({ ...OBJECTS, claims: many }, [], NOW, OPTIONS);
+    const ranges = Array.from({ length: 65 }, (_, index) => `10.0.${2 * index}.0/24`);
+    const plan = planFor({ ...OBJECTS, claims: claims('node', ranges.join(' ')) }, [], NOW, OPTIONS);
     assert.equal(plan.refusal, undefined);
-    assert.match(configMapOf(plan, 'x', OPTIONS).data['ip-masq-ranges'] ?? '', /^cidrLimit: 65$/m);
+    assert.match(configMapOf(plan, 'kube-system', OPTIONS).data['ip-masq-ranges'] ?? '', /^cidrLimit: 65$/m);
   });
 
   it('is written again if anything in it differs', () => {
@@ -141,72 +141,45 @@ describe('what was used when', () => {
 });
 
 describe('claims', () => {
-  const kubeadm = claimsIn('ClusterConfiguration', ['networking', 'podSubnet']);
-  const flannel = claimsIn('net-conf.json', ['Network'], ['IPv6Network']);
+  const kubeadmOf = (data: KubeObject['data'] & object) =>
+    claimsIn('ClusterConfiguration', ['networking', 'podSubnet'])(configMap('x', data));
+  const flannelOf = (text: string) =>
+    claimsIn('net-conf.json', ['Network'], ['IPv6Network'])(configMap('x', { 'net-conf.json': text }));
+  const nodeOf = (rest: object) => nodeClaims({ metadata: { name: 'a' }, ...rest });
+  const poolOf = (spec?: object) => poolClaims({ metadata: { name: 'a' }, ...(spec && { spec }) });
+  const addresses = [
+    { type: 'InternalIP', address: '10.0.0.1' },
+    { type: 'ExternalIP', address: '8.8.8.8' },
+    { type: 'InternalIP', address: 'fd00::1' },
+    { type: 'InternalIP', address: 'evil' },
+  ];
 
   for (const [name, found, expected] of [
-    [
-      'of a Node',
-      nodeClaims({ metadata: { name: 'a' }, spec: { podCIDRs: ['10.0.0.0/24', 'fd00::/64'] } }),
-      '10.0.0.0/24 fd00::/64',
-    ],
-    [
-      'of a Node with addresses',
-      nodeClaims({
-        metadata: { name: 'a' },
-        status: {
-          addresses: [
-            { type: 'InternalIP', address: '10.0.0.1' },
-            { type: 'ExternalIP', address: '8.8.8.8' },
-            { type: 'InternalIP', address: 'fd00::1' },
-            { type: 'InternalIP', address: 'evil' },
-          ],
-        },
-      }),
-      '10.0.0.1/32 fd00::1/128 evil',
-    ],
-    ['of a Node that is new', nodeClaims({ metadata: { name: 'a' } }), ''],
-    ['of a pool', poolClaims({ metadata: { name: 'a' }, spec: { cidr: '10.0.0.0/8' } }), '10.0.0.0/8'],
-    [
-      'of a pool for tunnels',
-      poolClaims({ metadata: { name: 'a' }, spec: { cidr: '10.0.0.0/8', allowedUses: ['Tunnel'] } }),
-      '10.0.0.0/8',
-    ],
-    [
-      'of a pool for load balancers',
-      poolClaims({ metadata: { name: 'a' }, spec: { cidr: '10.0.0.0/8', allowedUses: ['LoadBalancer'] } }),
-      '',
-    ],
-    ['of a pool that says nothing', poolClaims({ metadata: { name: 'a' } }), 'undefined'],
+    ['of a Node', nodeOf({ spec: { podCIDRs: ['10.0.0.0/24', 'fd00::/64'] } }), '10.0.0.0/24 fd00::/64'],
+    ['of a Node with addresses', nodeOf({ status: { addresses } }), '10.0.0.1/32 fd00::1/128 evil/32'],
+    ['of a Node that is new', nodeOf({}), ''],
+    ['of a pool', poolOf({ cidr: '10.0.0.0/8' }), '10.0.0.0/8'],
+    ['of a pool for tunnels', poolOf({ cidr: '10.0.0.0/8', allowedUses: ['Tunnel'] }), '10.0.0.0/8'],
+    ['of a pool for load balancers', poolOf({ cidr: '10.0.0.0/8', allowedUses: ['LoadBalancer'] }), ''],
+    ['of a pool that says nothing', poolOf(), 'undefined'],
     [
       'of kubeadm',
-      kubeadm(configMap('x', { ClusterConfiguration: 'networking: {podSubnet: "10.0.0.0/8, fd00::/56"}' })),
+      kubeadmOf({ ClusterConfiguration: 'networking: {podSubnet: "10.0.0.0/8, fd00::/56"}' }),
       '10.0.0.0/8 fd00::/56',
     ],
-    [
-      'of kubeadm without a subnet',
-      kubeadm(configMap('x', { ClusterConfiguration: 'networking: {podSubnet: ""}' })),
-      '',
-    ],
-    ['of kubeadm without a configuration', kubeadm(configMap('x', {})), ''],
+    ['of kubeadm without a subnet', kubeadmOf({ ClusterConfiguration: 'networking: {podSubnet: ""}' }), ''],
+    ['of kubeadm without a configuration', kubeadmOf({}), ''],
     [
       'of flannel',
-      flannel(configMap('x', { 'net-conf.json': '{"Network": "10.0.0.0/8", "IPv6Network": "fd00::/8"}' })),
+      flannelOf('{\n\t"Network": "10.0.0.0/8", "IPv6Network": "fd00::/8"\n}'),
       '10.0.0.0/8 fd00::/8',
     ],
-    [
-      'of flannel with one family',
-      flannel(configMap('x', { 'net-conf.json': '{\n\t"Network": "10.0.0.0/8"\n}' })),
-      '10.0.0.0/8',
-    ],
+    ['of flannel with one family', flannelOf('{"Network": "10.0.0.0/8"}'), '10.0.0.0/8'],
   ] as const)
     it(name, () => assert.equal(found.map(({ text }) => text).join(' '), expected));
 
   it('fail for a ConfigMap that is broken, which must not mean that it declares nothing', () =>
-    assert.throws(
-      () => flannel(configMap('x', { 'net-conf.json': '{"Network": ' })),
-      /net-conf\.json of ConfigMap kube-system\/x/,
-    ));
+    assert.throws(() => flannelOf('{"Network": '), /net-conf\.json of ConfigMap kube-system\/x/));
 });
 
 it('the metrics name the reason for which nothing is written', () => {

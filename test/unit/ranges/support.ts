@@ -11,7 +11,6 @@ export const MINUTE = 60_000;
 export const NOW = Date.parse('2026-11-29T12:00:00Z');
 
 export const OPTIONS: Options = {
-  families: FAMILIES,
   within: UNROUTED_RANGES.map(({ prefix }) => prefix),
   grace: 30 * MINUTE,
   mostRemoved: 50,
@@ -32,7 +31,7 @@ export function prefix(text: string): Prefix {
 }
 
 /** The items of a list with spaces. */
-export function words(text: string): readonly string[] {
+function words(text: string): readonly string[] {
   return text.split(' ').filter(Boolean);
 }
 
