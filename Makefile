@@ -153,7 +153,7 @@ coverage: setup $(VALIDATOR) ## count which lines and branches of cmd and lib th
 	node --test --test-isolation=none --experimental-test-coverage --test-coverage-include='cmd/**' \
 	    --test-coverage-include='lib/**' --test-coverage-lines=91 --test-coverage-branches=91 'test/unit/**/*.test.ts'
 
-test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 7 minutes on 2 idle cores
+test: check $(BIN) ## run check, then tests with a real kernel, real packets and the whole agent: 4 to 7 minutes on 2 idle cores
 	$(RUN_TESTS) 'test/{kernel,packets,e2e}/**/*.test.ts'
 	@echo 'test: skipped the tests that need Docker, Prometheus or kustomize, and long random runs; `make test-more` runs them'
 
