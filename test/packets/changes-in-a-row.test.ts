@@ -23,6 +23,12 @@ const FLUSH: Readonly<Record<string, string>> = {
   'iptables-nft': 'iptables-nft -t nat -F',
 };
 
+/** The last reading of connection tracking. On a busy machine the agent may not answer in time: then there is none. */
+async function lastReading(node: NodeLab) {
+  const { stdout } = await node.agent('status', '--output=json');
+  return stdout === '' ? undefined : JSON.parse(stdout).flows;
+}
+
 /** Two readings of connection tracking, both of which begin now or later. */
 async function readTwice(node: NodeLab, agent: RunningAgent): Promise<void> {
   for (let reading = 0; reading < 2; reading += 1) {
@@ -30,11 +36,10 @@ async function readTwice(node: NodeLab, agent: RunningAgent): Promise<void> {
     agent.kill('SIGHUP');
     await eventually(
       async () => {
-        const { stdout } = await node.agent('status', '--output=json');
-        const { flows } = JSON.parse(stdout);
+        const flows = await lastReading(node);
         // A change of addresses that the agent notes only now outdates the reading.
         if (flows === null) agent.kill('SIGHUP');
-        return flows !== null && flows.at > asked;
+        return flows?.at > asked;
       },
       () => `no reading since ${asked}`,
     );
@@ -61,7 +66,7 @@ describe('connections that go on through changes in a row', { skip: NO_LAB }, ()
         type Counts = readonly { readonly since: string; readonly flows: number }[];
         const read = async (): Promise<Counts | undefined> => {
           await readTwice(node, agent);
-          return JSON.parse((await node.agent('status', '--output=json')).stdout).flows?.counts;
+          return (await lastReading(node))?.counts;
         };
         // A reading may fail: the kernel changes while it is read.
         const counts = (await read()) ?? (await read()) ?? assert.fail(`${what}: not read`);
