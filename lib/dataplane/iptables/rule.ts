@@ -58,7 +58,7 @@ export function quoteWords(spec: string): string {
  * A word in double quotes, in which a backslash protects the next character (xtables_save_string). iptables prints some names as they
  * are, such as those of interfaces: a quote in such a word is a character as any other.
  */
-const QUOTED = String.raw`"((?:[^"\\]|\\.)*)"(?!\S)`;
+const QUOTED = String.raw`"([^"\\]*(?:\\.[^"\\]*)*)"(?!\S)`;
 const WORD = new RegExp(String.raw`${QUOTED}|(\S+)`, 'gs');
 const LINE = new RegExp(String.raw`(?:${QUOTED}|\S+|[^\S\n]+)+`, 'gs');
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ruleTarget, ruleWords, sameRule } from '../../../lib/dataplane/iptables/rule.ts';
+import { ruleTarget, ruleWords, sameRule, splitLines } from '../../../lib/dataplane/iptables/rule.ts';
 
 describe('a rule as iptables prints it', () => {
   it('is words, quotes taken off', () => {
@@ -37,4 +37,9 @@ describe('a rule as iptables prints it', () => {
   ] as const) {
     it(`leads to ${target}: ${spec}`, () => assert.equal(ruleTarget(spec), target));
   }
+
+  it('is a line also in a long listing behind a name that begins with a quote, which iptables prints as it is', () => {
+    const rules = ['-A POSTROUTING -o "a -j RETURN', ...Array(500_000).fill('-A POSTROUTING -j RETURN')];
+    assert.equal(splitLines(rules.join('\n')).length, rules.length);
+  });
 });
